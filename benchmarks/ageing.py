@@ -1,14 +1,15 @@
 """Who waits how long under which order of a queue (SPEC.md C4): a simulation of a million tasks.
 
 One server at a steady rate, tasks of three priorities, and a long burst of urgent ones that is more
-than the server can do. The order is the product's (policy.ageing), the sources' own (their formula
-at every pop, as it is written: CLAIMS.md s2.4), plain first come first served, and strict priority.
-The clock is simulated; decisions about what is served next are made by the product's own policy.
+than the server can do. The order is the product's (requests.queue.ageing), the sources' own (their
+formula at every pop, as it is written: CLAIMS.md s2.4), plain first come first served, and strict
+priority. The clock is simulated; decisions about what is served next are made by the product's own
+policy.
 
-Every order is held to the bound that policy.ageing proves of the product's: by strict priority and
-by the sources' formula tasks wait beyond it, which also shows that what checks it sees something.
-The product's order is played once more with one task in ten coming back later with its old time,
-as retries and ended leases do.
+Every order is held to the bound that requests.queue.ageing proves of the product's: by strict
+priority and by the sources' formula tasks wait beyond it, which also shows that what checks it sees
+something. The product's order is played once more with one task in ten coming back later with its
+old time, as retries and ended leases do.
 """
 
 import heapq
@@ -23,8 +24,8 @@ from typing import Final
 
 from benchmarks.ageing_orders import FirstCome, Order, Ours, Sources, Strict, Trace
 from benchmarks.bench import Bench, Found
-from crawlfleet.model.priority import Ageing
-from crawlfleet.policy.ageing import longest_wait
+from crawlfleet.kernel.queue_key import Ageing
+from crawlfleet.requests.queue.ageing import longest_wait
 
 #: How long tasks come, in seconds of the simulation; of a million about 96 are served a second.
 SECONDS: Final = 10_000.0
@@ -204,7 +205,7 @@ def serve(trace: Trace, order: Order, rate: float, returns: Returns | None = Non
 
 
 def beyond_bound(trace: Trace, served: Served, ageing: Ageing) -> int:
-    """How often something was served before a task that came too late for that (policy.ageing).
+    """Count what was served before a task that came too late for that (requests.queue.ageing).
 
     That is what came later than ``longest_wait`` after the task was queued, or queued again; each
     waiting of a task counts once. A task is done when it was served for the last time.

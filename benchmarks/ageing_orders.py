@@ -1,7 +1,7 @@
 """The orders of service that benchmarks/ageing.py sets beside one another.
 
-The product's (policy.ageing), the sources' own as it is written (CLAIMS.md s2.4), plain first come
-first served, and strict priority. Tasks are numbered in the order in which they came.
+The product's (requests.queue.ageing), the sources' own as it is written (CLAIMS.md s2.4), plain
+first come first served, and strict priority. Tasks are numbered in the order in which they came.
 """
 
 from array import array
@@ -12,8 +12,8 @@ from math import inf, log2
 from typing import Final, Protocol
 
 from benchmarks.bench import BenchError
-from crawlfleet.model.priority import Ageing
-from crawlfleet.policy.ageing import LEVELS, kept, next_level, settle, urgency
+from crawlfleet.kernel.queue_key import LEVELS, Ageing
+from crawlfleet.requests.queue.ageing import kept, next_level, settle, urgency
 
 #: The sources' threshold is not given; above it a task's priority is raised.
 BETA: Final = 0.5

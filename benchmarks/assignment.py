@@ -2,8 +2,8 @@
 
 A simulation, as a hundred workers are not to be had here. Workers, links and sites are made up; who
 may apply, who gets a job, what is learnt of a run and how demands are lowered is decided by the
-product's own policy (policy.bidding, policy.demand, policy.declining). The same jobs, on the same
-workers, under each policy; benchmarks/assignment_rounds.py plays and compares them.
+product's own policy (jobs.bidding.selection, jobs.usage, jobs.bidding.listing). The same jobs, on
+the same workers, under each policy; benchmarks/assignment_rounds.py plays and compares them.
 
 How a worker slows down: its jobs want processor (GHz) and bandwidth. Where they want more than it
 has of one, each gets that part of what it wants; a job advances by the least of its parts, and of
@@ -41,13 +41,12 @@ from benchmarks.assignment_policies import chooser
 from benchmarks.assignment_scene import MB, Due, Machine, Outcome, Scene, Task
 from benchmarks.assignment_waste import Waste
 from benchmarks.bench import BenchError
-from crawlfleet.model.bidding import Application, BiddingTerms
-from crawlfleet.model.board import Decline, WhyNot
-from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
-from crawlfleet.policy.bidding import after, award, fits
-from crawlfleet.policy.board import noted
-from crawlfleet.policy.declining import Step, decide
-from crawlfleet.policy.demand import learn
+from crawlfleet.config.documents.policies import BiddingTerms
+from crawlfleet.fleet.models import Remaining
+from crawlfleet.jobs.bidding.listing import Step, decide, noted
+from crawlfleet.jobs.bidding.models import Application, Decline, Probe, WhyNot
+from crawlfleet.jobs.bidding.selection import after, award, fits
+from crawlfleet.jobs.usage import JobDemand, Usage, learn
 
 READ_SECONDS: Final = 5.0
 RESTART_SECONDS: Final = 5.0

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.model.board import Note
-from crawlfleet.model.plan import LinkNeeds
-from crawlfleet.model.usage import Remaining, Usage
+from crawlfleet.fleet.models import Remaining
+from crawlfleet.jobs.bidding.models import Note
+from crawlfleet.jobs.spiders.models import LinkNeeds
+from crawlfleet.jobs.usage import Usage
 
 REGIONS: Final = 4
 SITES: Final = 24

@@ -14,8 +14,8 @@ from benchmarks.figures import ratio, rotated
 from benchmarks.house import BIZ, tree_of
 from benchmarks.routing import Router, offers
 from benchmarks.site import Site, running_site
-from crawlfleet.adapters.mongo.connection import database_name
-from crawlfleet.model.biz import Tree
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.kernel.mongo.connection import database_name
 
 BATCH: Final = 1_000
 SCRIPTS: Final = {

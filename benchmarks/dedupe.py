@@ -15,11 +15,12 @@ import redis
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import LANE
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
-from crawlfleet.model.biz import Biz, Generation
-from crawlfleet.model.seed import SeedPolicy, Segment
-from crawlfleet.policy.seedkey import KEY_BYTES, seed_key
+from crawlfleet.config.documents.biz import Biz, Generation
+from crawlfleet.config.documents.policies import SeedPolicy
+from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES, seed_key
+from crawlfleet.crawling.frontier.models import Segment
+from crawlfleet.crawling.frontier.redis import RedisSeedFilter
+from crawlfleet.kernel.redis.connection import RedisConnection
 
 BATCH: Final = 1_000
 ERROR_RATE: Final = 0.001

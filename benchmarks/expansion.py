@@ -16,19 +16,19 @@ from msgspec.structs import replace
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, BenchParts, tree_of
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.flows.expanding import ExpandingPorts, expand
-from crawlfleet.flows.submission import SubmissionPorts, submit
-from crawlfleet.model.biz import IntakeLimits, Tree
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.request import Body
-from crawlfleet.model.start import Range, Start
-from crawlfleet.model.submission import BATCH_LIMIT, Accepted, Submission
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.routing import all_shards
-from crawlfleet.policy.starting import url_at
-from crawlfleet.wiring.parts import now
-from crawlfleet.wiring.submissions import submission_ports
+from crawlfleet.apps.context import now
+from crawlfleet.apps.submissions import submission_ports
+from crawlfleet.config.documents.biz import IntakeLimits, Tree
+from crawlfleet.jobs.expansion import ExpandingPorts, expand
+from crawlfleet.jobs.models import Job, JobState
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.spiders.models import Range, Start
+from crawlfleet.jobs.spiders.starts import url_at
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Body
+from crawlfleet.requests.routing import all_shards
+from crawlfleet.requests.submission.models import BATCH_LIMIT, Accepted, Submission
+from crawlfleet.requests.submission.service import SubmissionPorts, submit
 
 #: The floor's part of the tasks: enough for a rate.
 FLOOR_PART: Final = 5

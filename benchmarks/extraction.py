@@ -14,9 +14,9 @@ from urllib.parse import urljoin
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.bench import Bench, BenchError, Found
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.rule import Field, Follow, PageFact, Rule
-from crawlfleet.page import Page
+from crawlfleet.config.documents.rule import Field, Follow, PageFact, Rule
+from crawlfleet.crawling.extract.extractor import RuleExtractor
+from crawlfleet.kernel.page import Page
 
 _MODULES: Final = (
     "argparse collections decimal email.message http.client logging pathlib threading typing "

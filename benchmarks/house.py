@@ -14,19 +14,19 @@ import msgspec
 
 from benchmarks.bench import Addresses
 from benchmarks.stand_ins import FixedConfig, FixedSecret
-from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
-from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
-from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.ssm_config import SsmConfig
-from crawlfleet.flows.issuing import Issuer
-from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostLimits
-from crawlfleet.model.rule import Field, PageFact, Rule
-from crawlfleet.ports import SecretStore
-from crawlfleet.settings import Settings
-from crawlfleet.wiring.id_issuer import IdIssuer
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.apps.context import Parts, now
+from crawlfleet.apps.id_issuer import IdIssuer
+from crawlfleet.config.documents.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
+from crawlfleet.config.documents.policies import HostLimits
+from crawlfleet.config.documents.rule import Field, PageFact, Rule
+from crawlfleet.config.ssm import SsmConfig
+from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.secrets import SecretStore
+from crawlfleet.kernel.settings import Settings
+from crawlfleet.requests.ids.issuer import Issuer
+from crawlfleet.requests.ids.mongo import FIRST_NUMBER, MongoCounter
+from crawlfleet.requests.ids.redis import RedisWorkerNumbers
 
 TENANT: Final = "default"
 BIZ: Final = "docs"

@@ -16,17 +16,15 @@ from typing import Final
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, LANE
 from benchmarks.scale import Scale
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.entries import read_canonical
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.script import Script
-from crawlfleet.model.priority import Ageing
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.ageing import LEVELS
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.kernel.queue_key import LEVELS, Ageing
+from crawlfleet.kernel.redis.connection import RedisConnection
+from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.models import Entry
+from crawlfleet.requests.queue.redis.keys import lane_keys
+from crawlfleet.requests.queue.redis.queue import RedisQueue, read_canonical
+from crawlfleet.requests.queue.redis.recovery import RedisFilling
 
 BATCH: Final = 100
 ROUNDS: Final = 300

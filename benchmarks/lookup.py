@@ -10,11 +10,11 @@ from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.figures import percentile
 from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, tree_of
 from benchmarks.routing import Router, event
-from crawlfleet.model.biz import Biz
-from crawlfleet.model.ids import IdKind, RequestId
-from crawlfleet.model.request import Body, Request
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.ids import IdKind, RequestId
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Body, Request
 
 BATCH: Final = 10_000
 SHARDS: Final = 4

@@ -23,8 +23,8 @@ from benchmarks.house import tree_of
 from benchmarks.site_server import answer_of
 from benchmarks.worker import ENV_UNPLACED
 from benchmarks.workers import together
-from crawlfleet.model.biz import Tree
-from crawlfleet.model.politeness import HostLimits
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.policies import HostLimits
 
 WORKERS: Final = 6
 PER_SECOND: Final = 4.0

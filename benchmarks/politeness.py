@@ -2,9 +2,9 @@
 
 A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
 so are the sites and the workers' event loops; who gets a turn is decided by the product's policy
-(policy.turns, through the tests' fake of the hosts), and where a request waits by their fake of the
-queue. Beside it: the same workers on a plain queue, where who has taken a request waits with it
-until its host may be asked. Both ask no host for more than its rate.
+(crawling.politeness.host_scheduler, through the tests' fake of the hosts), and where a request
+waits by their fake of the queue. Beside it: the same workers on a plain queue, where who has taken
+a request waits with it until its host may be asked. Both ask no host for more than its rate.
 """
 
 import heapq
@@ -17,11 +17,17 @@ from itertools import count
 from typing import Final
 
 from benchmarks.bench import Bench, BenchError, Found
-from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostGrant, HostLimits, HostReport
-from crawlfleet.model.request import Entry
-from crawlfleet.policy.politeness import interval_of
+from crawlfleet.config.documents.biz import FleetLimits
+from crawlfleet.config.documents.policies import HostLimits
+from crawlfleet.crawling.politeness.models import (
+    PERMIT_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostReport,
+    interval_of,
+)
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.requests.models import Entry
 from tests.fakes.politeness import MemoryHosts
 from tests.fakes.queue import MemoryQueue
 
@@ -180,7 +186,7 @@ class _World:
 
 
 class _Worker:
-    """A worker's leasing, its turns and permits (flows.leasing, flows.turns), without the pages."""
+    """The leases, turns and permits of a worker (worker.leases), without the pages."""
 
     def __init__(self, world: _World, name: str) -> None:
         self._world = world
@@ -303,7 +309,7 @@ class _Worker:
         self._start()
 
     def _report(self) -> None:
-        """As flows.courtesy: what was answered, what is over, and what still is under way."""
+        """Report as crawling.politeness.client does: what was answered, is over, is under way."""
         now = self._world.now
         keys = set(self._answered) | {
             host

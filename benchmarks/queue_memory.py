@@ -6,10 +6,10 @@ import redis
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, LANE, BenchParts, tree_of
-from crawlfleet.model.ids import IdKind
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.kernel.ids import IdKind
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.models import Entry
 
 BATCH: Final = 1_000
 

@@ -6,9 +6,9 @@ import msgspec
 
 from benchmarks.bench import Addresses
 from benchmarks.house import API_KEY, BIZ, BenchParts
-from crawlfleet.edge.rest import RestApi
-from crawlfleet.model.biz import Tree
-from crawlfleet.wiring.router import RouterOperations
+from crawlfleet.api.app import RestApi
+from crawlfleet.apps.router import RouterOperations
+from crawlfleet.config.documents.biz import Tree
 
 
 class Router:

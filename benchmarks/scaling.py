@@ -25,18 +25,18 @@ from benchmarks.house import PAGE_RULE
 from benchmarks.scaling_trace import LOOK_SECONDS, Patience, Point, Trace
 from benchmarks.site import Site, running_site
 from benchmarks.unfinished import states_of, unfinished
-from crawlfleet import names
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.adapters.ssm_writer import write_tree
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.biz import Biz, FleetLimits, Generation, Stage
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostLimits
-from crawlfleet.model.request import State
-from crawlfleet.model.staff import FLEET_POOL
+from crawlfleet.config.documents.biz import Biz, FleetLimits, Generation, Stage
+from crawlfleet.config.documents.policies import HostLimits
+from crawlfleet.config.publishing import write_tree
+from crawlfleet.fleet.models import FLEET_POOL
+from crawlfleet.fleet.redis.registry import RedisWorkers
+from crawlfleet.fleet.redis.staffing import RedisStaffing
+from crawlfleet.kernel import names
+from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.redis.connection import RedisConnection
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.sdk import Client
 from infra.fleet import FLEET
 from infra.local.aws_server import REGION

@@ -1,6 +1,6 @@
 """Stand-ins for what AWS would give: a configuration, a secret and room for consumers."""
 
-from crawlfleet.model.biz import Tree
+from crawlfleet.config.documents.biz import Tree
 
 
 class FixedConfig:

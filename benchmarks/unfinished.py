@@ -13,16 +13,17 @@ from typing import Any, Final, NamedTuple
 import pymongo
 import redis
 
-from crawlfleet.adapters.mongo.connection import database_name
-from crawlfleet.adapters.redis_queue.connection import text
-from crawlfleet.adapters.redis_queue.entries import read
-from crawlfleet.adapters.redis_queue.keys import fleet_keys, host_list, lane_keys, level_keys
-from crawlfleet.model.biz import Biz
-from crawlfleet.model.ids import RequestId
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import FINAL_STATES, State
-from crawlfleet.policy.routing import all_shards
-from crawlfleet.policy.tokens import worker_of
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.mongo.connection import database_name
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.redis.connection import text
+from crawlfleet.kernel.redis.keys import fleet_keys
+from crawlfleet.kernel.states import FINAL_STATES, State
+from crawlfleet.requests.queue.leases import worker_of
+from crawlfleet.requests.queue.redis.keys import host_list, lane_keys, level_keys
+from crawlfleet.requests.queue.redis.queue import read
+from crawlfleet.requests.routing import all_shards
 
 #: How many requests are told with all that befell them, of each state and place.
 LIVES: Final = 3

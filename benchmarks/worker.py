@@ -15,10 +15,10 @@ import msgspec
 from benchmarks.bench import Addresses
 from benchmarks.house import BenchParts
 from benchmarks.usage import report
-from crawlfleet.model.biz import Tree
-from crawlfleet.policy import affinity
-from crawlfleet.wiring.consumer import Consumer
-from crawlfleet.wiring.process import keep_memory
+from crawlfleet.apps.consumer import Consumer
+from crawlfleet.apps.process import keep_memory
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.worker import affinity
 
 #: What Lambda would say of the time left: never too little here.
 REMAINING_SECONDS: Final = 900.0

@@ -27,7 +27,7 @@ from benchmarks.figures import ratio
 from benchmarks.house import tree_of
 from benchmarks.site import Site, running_site
 from benchmarks.worker import READY
-from crawlfleet.model.biz import FetchLimits, FleetLimits
+from crawlfleet.config.documents.biz import FetchLimits, FleetLimits
 
 #: From this part of its time on a core is used up.
 USED_UP: Final = 0.9

@@ -6,8 +6,8 @@ It knows nothing of CDK, so that `make smoke` reads it without.
 from collections.abc import Iterator
 from typing import Final
 
-from crawlfleet import names
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import Kind
 from infra.fleet import FunctionSpec
 from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage

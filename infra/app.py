@@ -21,7 +21,7 @@ if __name__ == "__main__":
     _ROOT = Path(__file__).resolve().parent.parent
     sys.path[0:1] = [str(_ROOT), str(_ROOT / "layers/crawlfleet/python")]
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra import bundle, bytecode
 from infra.bundle_contents import Bundle
 from infra.bundle_report import SOURCE_ALONE

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from crawlfleet.adapters import aws
+from crawlfleet.kernel.aws import clients as aws
 from infra.places import ENV_ENDPOINT
 from infra.steps import StepError
 

@@ -44,7 +44,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 UNPACKED_LIMIT_BYTES: Final = 250 * 1024 * 1024
 #: Our limit for a function with its layers, zipped; start-up time follows size.
 ZIPPED_LIMIT_BYTES: Final = 50 * 1024 * 1024
-#: Where a function's own folder has Scrapy and what calls it; ``wiring/readers.py`` looks there.
+#: Where a function's own folder has Scrapy and what calls it; ``apps/readers.py`` looks there.
 SCRAPY_FOLDER: Final = "scrapy"
 
 _DROPPED_FOLDERS: Final = frozenset({"tests", "test", "__pycache__", "docs", "examples", "bin"})

@@ -2,7 +2,8 @@
 
 The CDK app (``infra/app.py``) and the local cloud (``infra/local``) both read this file and
 nothing else about the fleet's shape, so what runs on one machine is what is deployed. It imports
-the standard library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
+the standard library and ``crawlfleet.kernel.names`` only; what differs between stages is in
+``stages.py``.
 
 Every journey begins at a door that is described here: a route, a clock, or another function's call.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 
 #: Python version of the Lambda runtime, the one the layers' wheels are chosen for.
 PYTHON_VERSION: Final = "3.13"

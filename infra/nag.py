@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 
 if TYPE_CHECKING:
     from aws_cdk import App

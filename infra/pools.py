@@ -22,7 +22,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.fleet import FLEET, Fleet, FunctionSpec
 
 #: As the runtime has it; infra imports nothing of the runtime but names, and a test compares.
@@ -45,7 +45,7 @@ _PARTITIONS: Final = {
 #: Names that lead to private addresses, those of AWS's own stores among them.
 _PRIVATE: Final = (".localhost", ".internal", ".local")
 _OF_A_VPC: Final = re.compile(r"\.(cache|memorydb\.[a-z0-9-]+)\.amazonaws\.com(\.cn)?\Z")
-#: Pools of a stage, as ``crawlfleet.model.pool`` has it; a test compares.
+#: Pools of a stage, as ``crawlfleet.kernel.queue_key`` has it; a test compares.
 MOST_POOLS: Final = 16
 #: Bytes of what each function is told of all pools. Lambda takes 4,096 of a function's environment.
 _TOLD: Final = 3_000
@@ -137,7 +137,7 @@ class PoolKind:
         return names.consumer(self.name)
 
     def told(self, *, region: str, function: str) -> dict[str, str | int]:
-        """What functions are told of it (model.pool.Pool)."""
+        """What functions are told of it (kernel.queue_key.Pool)."""
         return {
             "name": self.name,
             "memory_mb": self.memory_mb,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 
 #: EventBridge takes so many rules a bus by default; a stage's clocks are among them.
 MOST_RULES: Final = 100
@@ -136,7 +136,7 @@ def rule_name(stage: str, rule: SpiderRule) -> str:
 
 
 def start_input(rule: SpiderRule, read: Callable[[str], object]) -> dict[str, object]:
-    """What the scheduler gets: edge/starts.py reads it.
+    """What the scheduler gets: apps/events.py reads it.
 
     Args:
         rule: The rule.

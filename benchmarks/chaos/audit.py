@@ -10,10 +10,10 @@ from benchmarks.chaos.house import ChaosParts
 from benchmarks.chaos.pages import names_on
 from benchmarks.chaos.submitter import JOB, Submitter
 from benchmarks.chaos.truth import Truth, page_of
-from crawlfleet.model.ids import RequestId
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.request import State
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.ledger import Ledger
 
 #: Downloads repeated for no good reason, over the submissions.
 MOST_REPEATED: Final = 0.001

@@ -22,10 +22,10 @@ import msgspec
 from benchmarks.chaos.house import ITEMS, ChaosParts, World
 from benchmarks.chaos.pages import page
 from benchmarks.chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
-from crawlfleet.adapters.redis_queue.clock import ServerClock
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.page import Page
-from crawlfleet.wiring import consumer as wiring
+from crawlfleet.apps import consumer as wiring
+from crawlfleet.crawling.extract.extractor import RuleExtractor
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.redis.clock import ServerClock
 
 _PR_SET_PDEATHSIG: Final = 1
 #: Between two looks for children that have ended.

@@ -15,7 +15,7 @@ from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.runs import Servers, world_of
 from benchmarks.chaos.submitter import Submitter
 from benchmarks.chaos.truth import Truth
-from crawlfleet.model.biz import FleetLimits
+from crawlfleet.config.documents.biz import FleetLimits
 from infra.local.parts import PartError
 
 WORKERS: Final = 4

@@ -25,7 +25,7 @@ from benchmarks.chaos.site import Site, running_site
 from benchmarks.chaos.submitter import Submitter
 from benchmarks.chaos.ticks import Ticks
 from benchmarks.chaos.truth import Truth
-from crawlfleet.model.biz import FleetLimits
+from crawlfleet.config.documents.biz import FleetLimits
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
 

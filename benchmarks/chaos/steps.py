@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import msgspec
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.request import Body
-from crawlfleet.page import Page
-from crawlfleet.ports import NO_ERRAND, Errand, Passage
+from crawlfleet.config.documents.biz import FetchLimits
+from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
+from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage
+from crawlfleet.kernel.page import Page
+from crawlfleet.requests.models import Body
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 
 
 class Step(StrEnum):

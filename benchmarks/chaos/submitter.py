@@ -7,12 +7,12 @@ from typing import Final
 
 from benchmarks.chaos.house import RULE, ChaosParts, World
 from benchmarks.chaos.site import Site
-from crawlfleet.errors import CrawlfleetError
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.ids import RequestId
-from crawlfleet.model.submission import Accepted, Submission
-from crawlfleet.wiring.parts import now
-from crawlfleet.wiring.submissions import submission_ports
+from crawlfleet.apps.context import now
+from crawlfleet.apps.submissions import submission_ports
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.requests.submission.models import Accepted, Submission
+from crawlfleet.requests.submission.service import submit
 
 BATCH: Final = 100
 #: The job of every other batch.

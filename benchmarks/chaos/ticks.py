@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks.chaos.house import ChaosParts, World
-from crawlfleet.errors import CrawlfleetError
-from crawlfleet.wiring.scheduler import Scheduler
+from crawlfleet.apps.scheduler import Scheduler
+from crawlfleet.kernel.errors import CrawlfleetError
 
 #: What Lambda would say of the time left.
 _TIME_LEFT: Final = 290.0

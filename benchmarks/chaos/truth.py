@@ -15,9 +15,9 @@ from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from benchmarks.chaos.house import BIZ, World
-from crawlfleet.adapters.mongo.connection import database_name
-from crawlfleet.model.request import State
-from crawlfleet.policy.routing import all_shards
+from crawlfleet.kernel.mongo.connection import database_name
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.routing import all_shards
 
 #: An election is over by then.
 _PATIENCE_MS: Final = 30_000

@@ -49,9 +49,9 @@ async def over_aiohttp(urls: list[str]) -> list[int]:
 
 
 async def over_ours(urls: list[str]) -> list[int]:
-    from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-    from crawlfleet.model.biz import FetchLimits
-    from crawlfleet.model.request import Body
+    from crawlfleet.config.documents.biz import FetchLimits
+    from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
+    from crawlfleet.requests.models import Body
 
     limits = FetchLimits(per_host=CONNECTIONS)
 

@@ -14,10 +14,10 @@ from pymongo.collection import Collection
 
 from benchmarks.house import BIZ, LANE, TENANT
 from benchmarks.routing import Router, event
-from crawlfleet.adapters.mongo.connection import database_name
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.request import State
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.kernel.mongo.connection import database_name
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.ledger import Ledger
 
 #: Two primes, so large that sums of millions of remainders stay below 2^63.
 MODULI: Final = (2_147_483_647, 1_000_000_007)

@@ -10,10 +10,10 @@ from benchmarks.figures import percentile
 from benchmarks.house import BIZ, LANE
 from benchmarks.lookup import look_up
 from benchmarks.routing import Router, event
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.flows.recovery import recover
-from crawlfleet.wiring.parts import now
-from crawlfleet.wiring.recoveries import recovery_ports
+from crawlfleet.apps.context import now
+from crawlfleet.apps.rounds import recovery_ports
+from crawlfleet.fleet.recovery.service import recover
+from crawlfleet.kernel.redis.keys import fleet_keys
 
 #: How long a consumer lets a round of recovery go on.
 ROUND_SECONDS: Final = 875.0

@@ -16,7 +16,7 @@ from benchmarks.routing import Router
 from benchmarks.volume.checks import collections
 from benchmarks.volume.plan import Task
 from benchmarks.workers import machine_cpu
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
 
 #: With less than this left on the disk the run ends: MongoDB would.
 DISK_LEAST_BYTES: Final = 1_000_000_000

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from crawlfleet.page import Page
+from crawlfleet.kernel.page import Page
 
 _PARAGRAPH: Final = "A small page, as lists and product pages are without what they carry along. "
 _LINKS: Final = "".join(f'<li><a href="/pages/{n}.html">page {n}</a></li>' for n in range(10))

@@ -6,7 +6,7 @@ import msgspec
 
 from benchmarks.bench import Addresses
 from benchmarks.house import BIZ, TENANT, tree_of
-from crawlfleet.model.biz import FleetLimits, IntakeLimits, Tree
+from crawlfleet.config.documents.biz import FleetLimits, IntakeLimits, Tree
 
 #: Requests of one submission.
 BATCH: Final = 1_000

@@ -19,8 +19,8 @@ from benchmarks.volume.checks import Fingerprint
 from benchmarks.volume.children import Children
 from benchmarks.volume.meters import Look, Meters, Used
 from benchmarks.volume.plan import Plan, Task
-from crawlfleet.model.biz import Tree
-from crawlfleet.wiring.parts import now
+from crawlfleet.apps.context import now
+from crawlfleet.config.documents.biz import Tree
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
 

@@ -14,12 +14,12 @@ from benchmarks.house import BenchParts
 from benchmarks.usage import report
 from benchmarks.volume.children import begin
 from benchmarks.volume.pages import ROBOTS, page_of
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.request import Body
-from crawlfleet.page import Page
-from crawlfleet.ports import NO_ERRAND, Errand, Passage
-from crawlfleet.wiring import consumer as wiring
-from crawlfleet.wiring.process import keep_memory
+from crawlfleet.apps import consumer as wiring
+from crawlfleet.apps.process import keep_memory
+from crawlfleet.config.documents.biz import FetchLimits
+from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage
+from crawlfleet.kernel.page import Page
+from crawlfleet.requests.models import Body
 
 #: How long Lambda lets an invocation work.
 INVOCATION_SECONDS: Final = 900.0

@@ -8,10 +8,10 @@ Opens the config centre, MongoDB, Redis, and the web.
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.consumer import Consumer, consumer
+    from crawlfleet.apps.consumer import Consumer, consumer
 
 
 def lambda_handler(

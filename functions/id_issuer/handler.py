@@ -7,10 +7,10 @@ counts.
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.id_issuer import IdIssuer, id_issuer
+    from crawlfleet.apps.id_issuer import IdIssuer, id_issuer
 
 
 def lambda_handler(

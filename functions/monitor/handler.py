@@ -6,10 +6,10 @@ Opens the config centre, MongoDB and Redis; writes embedded-metric-format lines 
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.monitor import Monitor, monitor
+    from crawlfleet.apps.monitor import Monitor, monitor
 
 
 def lambda_handler(

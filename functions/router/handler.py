@@ -6,11 +6,11 @@ Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes a 
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.edge.rest import RestApi
-    from crawlfleet.wiring.router import router
+    from crawlfleet.api.app import RestApi
+    from crawlfleet.apps.router import router
 
 
 def lambda_handler(

@@ -10,10 +10,10 @@ how many there may be.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.scheduler import Scheduler, scheduler
+    from crawlfleet.apps.scheduler import Scheduler, scheduler
 
 
 def lambda_handler(

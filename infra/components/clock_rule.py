@@ -6,7 +6,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.fleet import Clock
 from infra.stages import Stage
 

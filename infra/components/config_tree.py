@@ -10,7 +10,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.stages import Stage
 
 

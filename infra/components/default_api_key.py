@@ -3,7 +3,7 @@
 from aws_cdk import aws_apigateway as apigateway
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.components.keeping import kept
 from infra.stages import Stage
 

@@ -29,9 +29,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from crawlfleet import metric_names as metric
-from crawlfleet import names
-from crawlfleet.finding_kinds import ADVICE, Kind, looks_wanted
+from crawlfleet.kernel import metric_names as metric
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, looks_wanted
 from infra import alarm_names
 from infra.components.notifications import Notifications
 from infra.fleet import AsynchronousInvocation, FunctionSpec

@@ -14,9 +14,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from crawlfleet import metric_names as metric
-from crawlfleet import names
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.kernel import metric_names as metric
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import Kind
 from infra.fleet import FunctionSpec
 from infra.pools import fleet_of
 from infra.stages import Stage

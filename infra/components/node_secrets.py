@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.components.keeping import kept
 from infra.stages import Stage
 

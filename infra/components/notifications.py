@@ -17,7 +17,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IConstruct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.components.keeping import kept
 from infra.stages import Stage
 

@@ -6,7 +6,7 @@ LocalStack's community edition knows no other (DESIGN.md, decision 12).
 **How large a request may be.** API Gateway refuses more than 10 MB and Lambda more than 6 MB; both
 are fixed, and REST APIs have no setting below: a request validator knows schemas and not sizes, a
 resource policy has no condition for it, and a web ACL sees the first 64 KB, where an honest batch
-is larger. What holds the bound is the router: ``BODY_LIMIT`` in ``crawlfleet/edge/inputs.py``,
+is larger. What holds the bound is the router: ``BODY_LIMIT`` in ``crawlfleet/api/inputs.py``,
 which answers 413.
 """
 
@@ -19,7 +19,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.components.crawl_function import retention
 from infra.fleet import FLEET
 from infra.stages import ApiLogs, Stage

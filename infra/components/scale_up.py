@@ -14,8 +14,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from crawlfleet import names
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import Kind
 from infra.components.notifications import Notifications
 from infra.stages import Stage
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from crawlfleet import metric_names, names
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.kernel import metric_names, names
+from crawlfleet.monitoring.incidents.kinds import Kind
 from infra import alarm_names
 from infra.cost.inputs import Assumed
 from infra.fleet import FLEET

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.sdk import Client, Record, RequestStatus, Stats
 from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK, GuardedProcess, PartError, free_port, python_environment

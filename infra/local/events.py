@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from crawlfleet import names
-from crawlfleet.adapters import aws
+from crawlfleet.kernel import names
+from crawlfleet.kernel.aws import clients as aws
 from infra.local.aws_server import ACCOUNT, REGION
 from infra.local.clocks import scheduled_event
 from infra.local.parts import PartError

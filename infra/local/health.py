@@ -15,8 +15,8 @@ from typing import Any, Final
 import pymongo
 from pymongo.errors import PyMongoError
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.redis.connection import RedisConnection
 from infra.local.aws_server import READY_PATH
 from infra.local.state import Addresses
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import boto3
 from aiohttp import web
 
-from crawlfleet import names
-from crawlfleet.model.incident import Listener
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.models import Listener
 from infra.local.state import STAGE
 
 LISTENERS: Final = tuple(each.value for each in Listener)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.fleet import Fleet
 from infra.local.parts import PartError
 from infra.local.state import STAGE
@@ -110,7 +110,7 @@ def local_fleet(pools: Sequence[LocalPool]) -> Fleet:
 
 
 def told(pools: Sequence[LocalPool], region: str) -> str:
-    """What functions are told of the pools (model.pool.Pool); nothing where there are none."""
+    """Tell functions of the pools (kernel.queue_key.Pool); nothing where there are none."""
     if not pools:
         return ""
     return json.dumps(

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import boto3
 
-from crawlfleet import names
 from crawlfleet.cli.config import push_folder
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel import names
+from crawlfleet.kernel.errors import CrawlfleetError
 from infra.local.parts import PartError
 from infra.local.state import STAGE
 

@@ -17,7 +17,7 @@ from typing import Final
 import boto3
 from aiohttp import web
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
 from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
 from infra.local.clocks import Clocks

@@ -16,7 +16,7 @@ from typing import Final
 
 from rich.console import Console
 
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel.errors import CrawlfleetError
 from infra.local.parts import PartError
 from infra.localstack.cdk import Cdk, synthesise, wait_synthesised
 from infra.localstack.folding import fold_layers

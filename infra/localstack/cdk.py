@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.bundle import ROOT
 from infra.local.parts import python_environment
 from infra.localstack.commands import Command

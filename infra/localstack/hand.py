@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.aws_access import Access
 from infra.smoke.deployment import log_group
 from infra.steps import StepError

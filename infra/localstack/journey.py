@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from crawlfleet import __version__, metric_names, names
-from crawlfleet.finding_kinds import ADVICE, Kind
+from crawlfleet import __version__
+from crawlfleet.kernel import metric_names, names
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind
 from crawlfleet.sdk import Client
 from infra.aws_access import Access
 from infra.localstack import settings

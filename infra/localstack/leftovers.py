@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.aws_access import Access
 
 #: Service, list, its key, and what in an entry has the stage's name; an entry may be a name itself.

@@ -3,9 +3,9 @@
 import json
 from typing import Any, Final, NamedTuple, Self
 
-from crawlfleet import names
-from crawlfleet.finding_kinds import ADVICE, Kind
-from crawlfleet.model.incident import Word
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind
+from crawlfleet.monitoring.incidents.models import Word
 from infra import alarm_names
 from infra.aws_access import Access
 from infra.smoke.deployment import Deployment

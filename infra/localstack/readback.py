@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from crawlfleet import metric_names as metric
-from crawlfleet import names
+from crawlfleet.kernel import metric_names as metric
+from crawlfleet.kernel import names
 from infra.aws_access import Access, asked
 
 _PERIOD: Final = 60

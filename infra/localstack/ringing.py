@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.monitoring.incidents.kinds import Kind
 from infra import alarm_names
 from infra.steps import StepError
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from crawlfleet.adapters.ssm_writer import write_tree
 from crawlfleet.cli.config import reader_check
-from crawlfleet.cli.folder import read_folder
-from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.staff import Staff
-from crawlfleet.names import CONFIG_STAGE
-from crawlfleet.policy.scaling import reserved
+from crawlfleet.cli.config_folder import read_folder
+from crawlfleet.config.publishing import write_tree
+from crawlfleet.fleet.autoscaler import reserved
+from crawlfleet.fleet.models import Staff
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.names import CONFIG_STAGE
 from infra.aws_access import Access
 from infra.bundle import ROOT
 from infra.stages import STAGES

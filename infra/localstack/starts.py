@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from crawlfleet.sdk import Client, Job
 from infra.aws_access import asked
 from infra.localstack import settings
@@ -67,7 +67,7 @@ class Starts:
         if again.get("job") != job.name:
             raise StepError(
                 f"the event that started {job.name} starts {again} when it comes again",
-                "edge/starts.py names a job by its event.",
+                "apps/events.py names a job by its event.",
                 self._scheduler,
             )
         ended = self._ended(job.name, len(MODULES), {"package": PACKAGE})

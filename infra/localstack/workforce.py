@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from crawlfleet import names
-from crawlfleet.finding_kinds import Kind
+from crawlfleet.kernel import names
+from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.sdk import Client, RequestStatus
 from infra.localstack import settings
 from infra.localstack.hand import Hand

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import requests
 
-from crawlfleet import metric_names, names
 from crawlfleet.cli.diagnosis import NAMES, Level, worst
-from crawlfleet.cli.examining import examine
-from crawlfleet.model.incident import Listener
+from crawlfleet.cli.doctor_checks import examine
+from crawlfleet.kernel import metric_names, names
+from crawlfleet.monitoring.incidents.models import Listener
 from infra import alarm_names
 from infra.aws_access import asked
 from infra.fleet import FunctionSpec

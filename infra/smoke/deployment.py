@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from crawlfleet.sdk import Client
 from infra.aws_access import Access, asked
 from infra.stages import STAGES, Stage

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from crawlfleet import names
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel import names
+from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.sdk import Client
 from infra.smoke.deployment import Deployment, log_group
 from infra.steps import Step, StepError, wait_for

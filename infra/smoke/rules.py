@@ -1,6 +1,6 @@
 """Rules of EventBridge, as they are deployed: the fleet's clocks, and those that start spiders."""
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.aws_access import asked
 from infra.fleet import FLEET
 from infra.smoke.deployment import Deployment, log_group

@@ -13,7 +13,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.bundle_contents import Bundle
 from infra.components.crawl_function import CrawlFunction
 from infra.components.fleet_network import FleetNetwork
@@ -114,7 +114,7 @@ class ComputeStack(Stack):
                 yield variable, known[variable]
 
     def _pools(self) -> str:
-        """What functions are told of the pools beside the usual one (model.pool.Pool)."""
+        """What functions are told of the pools beside the usual one (kernel.queue_key.Pool)."""
         return json.dumps(
             [
                 pool.told(

@@ -8,7 +8,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from crawlfleet import names
+from crawlfleet.kernel import names
 from infra.components.clock_rule import ClockRule
 from infra.components.fleet_alarms import FleetAlarms
 from infra.components.fleet_dashboard import FleetDashboard

@@ -39,7 +39,7 @@ WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w1", "w*"])
 POOLS = st.sampled_from([None, None, None, "main", "eu"])
 SECONDS = st.integers(0, 70)
 TWICE = st.booleans()
-#: As often as policy.bidding lowers: 0.9 ** 7 is below a half.
+#: As often as jobs.bidding.selection lowers: 0.9 ** 7 is below a half.
 OUT = 7
 
 

@@ -134,7 +134,7 @@ def test_threads_share_the_nodes(own, lanes):
 def test_a_forked_child_uses_connections_of_its_own(cluster):
     program = f"""
 import os
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.kernel.redis.connection import RedisConnection
 it = RedisConnection({cluster.url!r})
 mine = lambda: {{client.client_id() for _, client in it.nodes() for _ in range(50)}}
 before = mine()

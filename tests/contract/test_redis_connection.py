@@ -47,7 +47,7 @@ def test_scripts_that_redis_forgot_are_sent_again(own):
 def test_a_forked_child_uses_connections_of_its_own(own_server):
     program = f"""
 import os
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.kernel.redis.connection import RedisConnection
 it = RedisConnection({own_server!r})
 it.client.ping()
 child = os.fork()

@@ -1,11 +1,15 @@
 """Names tests use of the HTTP API's routes, inputs and views."""
 
-from crawlfleet.edge import inputs, letter_views, openapi, schedule_inputs, schedule_views, views
-from crawlfleet.edge.fleet_views import REASON, fleet_view
-from crawlfleet.edge.incident_views import incident_view
-from crawlfleet.edge.job_inputs import order_in
-from crawlfleet.edge.job_views import job_view, whole_job_view
-from crawlfleet.edge.problems import (
+from crawlfleet.api import dead_letters as letter_views
+from crawlfleet.api import inputs, openapi
+from crawlfleet.api import responses as views
+from crawlfleet.api import schedule_shapes as schedule_inputs
+from crawlfleet.api import schedule_shapes as schedule_views
+from crawlfleet.api.app import RestApi
+from crawlfleet.api.fleet_shapes import REASON, fleet_view
+from crawlfleet.api.incidents import incident_view
+from crawlfleet.api.job_shapes import job_view, order_in, whole_job_view
+from crawlfleet.api.responses import (
     MethodNotAllowedError,
     ProblemDocument,
     TooLargeBodyError,
@@ -13,9 +17,7 @@ from crawlfleet.edge.problems import (
     is_fault,
     status_of,
 )
-from crawlfleet.edge.rest import RestApi
-from crawlfleet.edge.routes import ROUTES
-from crawlfleet.edge.schedule_inputs import schedule_in, schedule_of
-from crawlfleet.edge.schedule_views import schedule_view
-from crawlfleet.edge.spider_views import spider_view, versions_view
-from crawlfleet.wiring.fleet_operations import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.api.routes import ROUTES
+from crawlfleet.api.schedule_shapes import schedule_in, schedule_of, schedule_view
+from crawlfleet.api.spiders import spider_view, versions_view
+from crawlfleet.apps.site_operations import AT_WORK_SECONDS, VITALS_SECONDS, Remembered

@@ -1,5 +1,4 @@
 """Names tests use of the wrapped AWS clients."""
 
-from crawlfleet.adapters import aws
-from crawlfleet.adapters.aws import client, region_of
-from crawlfleet.adapters.secrets import Secrets
+from crawlfleet.kernel.aws import clients as aws
+from crawlfleet.kernel.aws.clients import Secrets, client, region_of

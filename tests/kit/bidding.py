@@ -1,34 +1,64 @@
 """Names tests use of bidding for jobs: offers, auctions, bidders, probes."""
 
-from crawlfleet.adapters.http_prober import HttpProber
-from crawlfleet.adapters.redis_queue import board_keys as board_keys_module
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.adapters.redis_queue.board_keys import applications_key, board_keys
-from crawlfleet.adapters.redis_queue.probes import RedisProbes, probe_keys
-from crawlfleet.flows import boarding
-from crawlfleet.flows.applying import Applying, ApplyingPorts
-from crawlfleet.flows.awarding import EVERY, Awarded, AwardingPorts, award_jobs
-from crawlfleet.flows.boarding import BoardingPorts, offer_job, offer_missing
-from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, Pauses, ProbingPorts, probed
-from crawlfleet.model.bidding import Application
-from crawlfleet.model.board import (
+from crawlfleet.jobs.bidding import auction as boarding
+from crawlfleet.jobs.bidding import listing as board
+from crawlfleet.jobs.bidding import redis as board_keys_module
+from crawlfleet.jobs.bidding.auction import (
+    EVERY,
+    Awarded,
+    AwardingPorts,
+    BoardingPorts,
+    award_jobs,
+    offer_job,
+    offer_missing,
+)
+from crawlfleet.jobs.bidding.bidder import Applying, ApplyingPorts
+from crawlfleet.jobs.bidding.listing import (
+    BEGUN,
+    COMES,
+    GAIN_MS,
+    LONGEST_WAIT,
+    SCALE,
+    BoardBounds,
+    Step,
+    decide,
+    told,
+)
+from crawlfleet.jobs.bidding.models import (
+    Application,
     Applied,
     Bid,
     Decline,
     JobKey,
     Note,
+    NotJudged,
     Offer,
     Offered,
     OfferState,
+    Probe,
+    ProbeKey,
     Standing,
     WhyNot,
 )
-from crawlfleet.model.probing import NotJudged, ProbeKey
-from crawlfleet.model.usage import Probe
-from crawlfleet.policy import board
-from crawlfleet.policy.bidding import after, award, fits, lowered, wanted
-from crawlfleet.policy.board import BEGUN, GAIN_MS, SCALE, BoardBounds
-from crawlfleet.policy.declining import COMES, LONGEST_WAIT, Step, decide, told
-from crawlfleet.policy.probing import PROBE_BYTES, PROBE_SECONDS, limits_of
-from crawlfleet.ports import ProbeBook
-from crawlfleet.ports.board import JobBoard
+from crawlfleet.jobs.bidding.ports import JobBoard
+from crawlfleet.jobs.bidding.prober import HttpProber
+from crawlfleet.jobs.bidding.probing import (
+    ASK_SECONDS,
+    HOLD,
+    PROBE_BYTES,
+    PROBE_SECONDS,
+    WAIT_SECONDS,
+    Pauses,
+    ProbeBook,
+    ProbingPorts,
+    limits_of,
+    probed,
+)
+from crawlfleet.jobs.bidding.redis import (
+    RedisBoard,
+    RedisProbes,
+    applications_key,
+    board_keys,
+    probe_keys,
+)
+from crawlfleet.jobs.bidding.selection import after, award, fits, lowered, wanted

@@ -1,13 +1,8 @@
 """Names tests use of documents of the config centre, their validation, loading and publishing."""
 
-from crawlfleet.adapters.ssm_config import MAX_POLL_SECONDS, POLL_SECONDS, SsmConfig, write_tree
-from crawlfleet.adapters.ssm_tree import MAX_PARAMETER_BYTES, assemble, encode
-from crawlfleet.adapters.ssm_writer import carry_out, plan, read_documents
-from crawlfleet.flows.configuration import biz_of
-from crawlfleet.model.alarms import AlarmLimits, BizThresholds, Thresholds
-from crawlfleet.model.bidding import BiddingTerms, Weights
-from crawlfleet.model.biz import (
+from crawlfleet.config.documents.biz import (
     Biz,
+    CapacityLimits,
     DetectorLimits,
     FetchLimits,
     FigureName,
@@ -15,31 +10,45 @@ from crawlfleet.model.biz import (
     Generation,
     IntakeLimits,
     MonitorLimits,
+    Needs,
     PoolLimits,
+    ProxyPool,
     RetryLimits,
+    Rotation,
     Spread,
     Stage,
     Tenant,
     Tree,
 )
-from crawlfleet.model.needs import CapacityLimits, Needs
-from crawlfleet.model.politeness import HostLimits, Politeness, Robots
-from crawlfleet.model.proxy import ProxyPool, Rotation
-from crawlfleet.model.recrawl import RecrawlPolicy
-from crawlfleet.model.rule import Cast, Field, Follow, PageFact, Reach, Rule, Selector
-from crawlfleet.model.seed import LARGEST_OFFER, KeyRules, SeedPolicy, Span
-from crawlfleet.model.spider import Spider
-from crawlfleet.model.step import DateFormats, Step, Word
-from crawlfleet.policy.configuration import adopt, push_problems, shape_of
-from crawlfleet.policy.digest import digest_of
-from crawlfleet.policy.document_checks import (
-    biz_problems,
-    needs_problems,
-    stage_problems,
-    unchecked,
+from crawlfleet.config.documents.policies import (
+    LARGEST_OFFER,
+    BiddingTerms,
+    HostLimits,
+    KeyRules,
+    Politeness,
+    RecrawlPolicy,
+    Robots,
+    SeedPolicy,
+    Span,
+    Weights,
 )
-from crawlfleet.policy.follow_targets import target_problems
-from crawlfleet.policy.pools import (
+from crawlfleet.config.documents.rule import (
+    Cast,
+    DateFormats,
+    Field,
+    Follow,
+    PageFact,
+    Reach,
+    Rule,
+    Selector,
+    Spider,
+    Step,
+    Word,
+)
+from crawlfleet.config.documents.stage import AlarmLimits, BizThresholds, Thresholds
+from crawlfleet.config.loading import adopt, push_problems, shape_of
+from crawlfleet.config.lookup import biz_of, must_operate, operates, readable_tenants, tenant_of
+from crawlfleet.config.pools import (
     every_lane,
     lane_of,
     limits_of,
@@ -47,5 +56,23 @@ from crawlfleet.policy.pools import (
     serves,
     shares_work,
 )
-from crawlfleet.policy.route_change import LEAD, change_problems, ended_at
-from crawlfleet.policy.tenancy import must_operate, operates, readable_tenants, tenant_of
+from crawlfleet.config.publishing import carry_out, plan, read_documents, write_tree
+from crawlfleet.config.ssm import (
+    MAX_PARAMETER_BYTES,
+    MAX_POLL_SECONDS,
+    POLL_SECONDS,
+    SsmConfig,
+    assemble,
+    encode,
+)
+from crawlfleet.config.validation import (
+    LEAD,
+    biz_problems,
+    change_problems,
+    digest_of,
+    ended_at,
+    needs_problems,
+    stage_problems,
+    target_problems,
+    unchecked,
+)

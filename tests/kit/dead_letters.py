@@ -1,7 +1,8 @@
 """Names tests use of dead letters: models, store and service."""
 
-from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
-from crawlfleet.flows import dead_letters
-from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
-from crawlfleet.model.letter import LetterFilter, LetterPage, host_of
-from crawlfleet.ports import DeadLetters
+from crawlfleet.kernel.urls import plain_host_of as host_of
+from crawlfleet.requests.dead_letters import service as dead_letters
+from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage
+from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
+from crawlfleet.requests.dead_letters.ports import DeadLetters
+from crawlfleet.requests.dead_letters.service import Changed, DeadLetterPorts

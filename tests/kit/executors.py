@@ -1,20 +1,20 @@
 """Names tests use of executors: pages, files, feeds, spiders."""
 
-from crawlfleet.executors import (
-    Executor,
-    NoParameters,
-    Registry,
-    SpiderExecutors,
-    check_spider,
+from crawlfleet.apps.readers import carry_spiders
+from crawlfleet.crawling.executors.base import Executor, NoParameters
+from crawlfleet.crawling.executors.csv import CsvParameters
+from crawlfleet.crawling.executors.json import JsonParameters
+from crawlfleet.crawling.executors.limits import SKIPPED_TOLD, PageBounds
+from crawlfleet.crawling.executors.registry import BUILT_IN, Registry, check_spider
+from crawlfleet.crawling.executors.runner import BadRecords, SpiderExecutors
+from crawlfleet.crawling.executors.scrapy_spider import (
+    META_KEY,
+    ScrapyParameters,
+    allow_spiders,
+    allowed,
+    is_allowed,
 )
-from crawlfleet.executors.bounds import SKIPPED_TOLD, PageBounds
-from crawlfleet.executors.chunks import BadRecords
-from crawlfleet.executors.csv_file import CsvParameters
-from crawlfleet.executors.json_file import JsonParameters
-from crawlfleet.executors.registry import BUILT_IN
-from crawlfleet.executors.scrapy_packages import allow_spiders, allowed, is_allowed
-from crawlfleet.executors.scrapy_spider import META_KEY, ScrapyParameters
-from crawlfleet.executors.scrapy_wire import (
+from crawlfleet.crawling.executors.scrapy_wire import (
     NotPortableError,
     dump_request,
     fields_of_dict,
@@ -22,6 +22,5 @@ from crawlfleet.executors.scrapy_wire import (
     load_request,
     request_of,
 )
-from crawlfleet.executors.url_list import UrlListParameters
-from crawlfleet.executors.xml_mending import mended
-from crawlfleet.wiring.readers import carry_spiders
+from crawlfleet.crawling.executors.url_list import UrlListParameters
+from crawlfleet.crawling.executors.xml import mended

@@ -1,5 +1,16 @@
 """Names tests use of explanations of requests and URLs."""
 
-from crawlfleet.flows.explaining import JOURNAL_LINES, KEPT_EVENTS, ExplainingPorts, explain
-from crawlfleet.flows.explaining_urls import UrlPorts, explain_url
-from crawlfleet.model.explanation import Explanation, Standing, Step, StepKind, UrlExplanation
+from crawlfleet.monitoring.explain.models import (
+    Explanation,
+    Standing,
+    Step,
+    StepKind,
+    UrlExplanation,
+)
+from crawlfleet.monitoring.explain.service import (
+    JOURNAL_LINES,
+    KEPT_EVENTS,
+    ExplainingPorts,
+    explain,
+)
+from crawlfleet.monitoring.explain.urls import UrlPorts, explain_url

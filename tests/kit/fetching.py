@@ -1,24 +1,23 @@
 """Names tests use of downloading: connections, encodings, cookies, proxies, addresses."""
 
-from crawlfleet.adapters import http_jars, http_names, http_proxies, http_trail
-from crawlfleet.adapters.host_slots import HostSlots
-from crawlfleet.adapters.http_coding import CODINGS, BadCodingError, BodyDecoder
-from crawlfleet.adapters.http_connections import MAX_IDLE
-from crawlfleet.adapters.http_cookies import (
+from crawlfleet.crawling.fetching import cookies as http_jars
+from crawlfleet.crawling.fetching import dns as http_names
+from crawlfleet.crawling.fetching import proxies as http_proxies
+from crawlfleet.crawling.fetching import response as http_trail
+from crawlfleet.crawling.fetching.connections import MAX_IDLE, HostSlots
+from crawlfleet.crawling.fetching.content_encoding import CODINGS, BadCodingError, BodyDecoder
+from crawlfleet.crawling.fetching.cookies import (
     MAX_COOKIES,
     MAX_HEADER_BYTES,
     MAX_JAR_BYTES,
     MAX_OF_DOMAIN,
     Jar,
+    Jars,
 )
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.http_hops import first_hop, next_hop
-from crawlfleet.adapters.http_jars import Jars
-from crawlfleet.adapters.http_names import Names
-from crawlfleet.adapters.http_request import HeaderBook
-from crawlfleet.adapters.http_room import STEP_BYTES, BodyRoom
-from crawlfleet.adapters.redis_queue.sessions import MAX_BYTES, RedisSessions
-from crawlfleet.policy.proxying import (
+from crawlfleet.crawling.fetching.dns import Names
+from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
+from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage, Sessions
+from crawlfleet.crawling.fetching.proxies import (
     LONGEST_REST_SECONDS,
     NEW,
     Standing,
@@ -26,10 +25,12 @@ from crawlfleet.policy.proxying import (
     chosen,
     place_of,
 )
-from crawlfleet.policy.web_status import (
+from crawlfleet.crawling.fetching.redis import MAX_BYTES, RedisSessions
+from crawlfleet.crawling.fetching.request import HeaderBook, first_hop, next_hop
+from crawlfleet.crawling.fetching.response import STEP_BYTES, BodyRoom
+from crawlfleet.crawling.fetching.status import (
     MAX_RETRY_AFTER_SECONDS,
     error_for,
     error_for_type,
     retry_after_seconds,
 )
-from crawlfleet.ports import NO_ERRAND, Errand, Passage, Sessions

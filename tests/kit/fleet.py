@@ -1,66 +1,95 @@
 """Names tests use of workers: registry, failure detector, autoscaler, forecast."""
 
-from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
-from crawlfleet.adapters.lambda_functions import WAKING, LambdaIds, LambdaTrials, LambdaWaker
-from crawlfleet.adapters.machine_files import MachineFiles
-from crawlfleet.adapters.mongo.pools import MongoPoolBook
-from crawlfleet.adapters.readings import (
-    DEFAULT_GHZ,
-    SEEN_SECONDS,
-    MachineReadings,
-    function_memory_mb,
-)
-from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
-from crawlfleet.adapters.redis_queue.ticks import RedisTicks
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.flows import outlooking
-from crawlfleet.flows.allowing import PROBES, allow
-from crawlfleet.flows.outlooking import OutlookPorts, look_ahead
-from crawlfleet.flows.scaling import PoolPorts, Scaled, ScalingPorts, scale, scale_all
-from crawlfleet.flows.staffing import (
-    AT_ONCE,
-    StaffingPorts,
-    decided,
-    muster,
-    replace_dead,
-    replace_missing,
-)
-from crawlfleet.flows.ticking import Faults, TickPorts, tell_fault, tell_tick
-from crawlfleet.model.staff import FLEET_POOL, Demand, LaneDemand, Mustered, Shown, Staff, Staffed
-from crawlfleet.model.tick import BETWEEN_SECONDS, MOST_BETWEEN, Ticked, TickPart
-from crawlfleet.model.usage import Remaining
-from crawlfleet.model.worker import Card, Health, HeldNumber, Pulse, WorkerStatus
-from crawlfleet.policy.capacity import active, capacity, shares, stated_by
-from crawlfleet.policy.health import is_late
-from crawlfleet.policy.lanes import finish_seconds, fleet_of
-from crawlfleet.policy.liveness import (
-    HIGHEST_PHI,
-    WATCH_LAPSE,
-    WINDOW,
-    judge,
-    phi,
-    status,
-    worth_a_look,
-)
-from crawlfleet.policy.plans import latest_first, latest_seconds, seconds_left
-from crawlfleet.policy.polite_rate import allowed_rate, coverage
-from crawlfleet.policy.presence import LIVENESS, MEMORY, WAKE_TERM, Presence
-from crawlfleet.policy.scaling import (
+from crawlfleet.fleet import forecast as outlooking
+from crawlfleet.fleet.autoscaler import (
     BAND,
-    FRESH_MS,
     LEAST_BUSY,
     LEAST_SECONDS,
     MARGIN,
     MOST_PACES,
     SPARE,
+    active,
     decide,
     guessed_pace,
-    is_fresh,
     learnt,
     needed_workers,
     reserved,
+    shares,
+    stated_by,
 )
-from crawlfleet.policy.scaling import capacity as scaling_capacity
-from crawlfleet.ports import PoolBook, Staffing, Ticks, Watch, Workers
-from crawlfleet.ports.readings import Taken
+from crawlfleet.fleet.autoscaler import capacity as scaling_capacity
+from crawlfleet.fleet.autoscaler import pool_capacity as capacity
+from crawlfleet.fleet.concurrency import PROBES, allow
+from crawlfleet.fleet.failure_detector import (
+    HIGHEST_PHI,
+    LIVENESS,
+    MEMORY,
+    WAKE_TERM,
+    WATCH_LAPSE,
+    WINDOW,
+    Presence,
+    judge,
+    phi,
+    status,
+    worth_a_look,
+)
+from crawlfleet.fleet.forecast import (
+    OutlookPorts,
+    allowed_rate,
+    coverage,
+    latest_first,
+    latest_seconds,
+    look_ahead,
+    seconds_left,
+)
+from crawlfleet.fleet.lambda_functions import (
+    WAKING,
+    LambdaConcurrency,
+    LambdaIds,
+    LambdaTrials,
+    LambdaWaker,
+)
+from crawlfleet.fleet.machine import MachineFiles
+from crawlfleet.fleet.models import (
+    BETWEEN_SECONDS,
+    FLEET_POOL,
+    MOST_BETWEEN,
+    Card,
+    Demand,
+    Health,
+    LaneDemand,
+    Mustered,
+    Pulse,
+    Remaining,
+    Shown,
+    Staff,
+    Staffed,
+    Ticked,
+    TickPart,
+    WorkerStatus,
+)
+from crawlfleet.fleet.mongo import MongoPoolBook
+from crawlfleet.fleet.ports import PoolBook, Staffing, Ticks, Watch, Workers
+from crawlfleet.fleet.redis.registry import RedisWatch, RedisWorkers
+from crawlfleet.fleet.redis.staffing import RedisStaffing, RedisTicks
+from crawlfleet.fleet.resources import (
+    DEFAULT_GHZ,
+    SEEN_SECONDS,
+    MachineReadings,
+    Taken,
+    function_memory_mb,
+)
+from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale, scale_all
+from crawlfleet.fleet.staffing import (
+    AT_ONCE,
+    FRESH_MS,
+    StaffingPorts,
+    decided,
+    is_fresh,
+    muster,
+    replace_dead,
+    replace_missing,
+)
+from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
+from crawlfleet.fleet.tick_status import Faults, TickPorts, tell_fault, tell_tick
+from crawlfleet.requests.ids.models import HeldNumber

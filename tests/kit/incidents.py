@@ -1,11 +1,35 @@
 """Names tests use of incidents: detectors, lifecycle, notifications."""
 
-from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
-from crawlfleet.adapters.sns_notifier import SnsNotifier
-from crawlfleet.finding_kinds import ADVICE, RISING, Kind, Severity, looks_wanted
-from crawlfleet.flows.alarming import PATIENCE, AlarmingPorts, Memory, alarm
-from crawlfleet.flows.incidents import list_incidents
-from crawlfleet.model.incident import (
+from crawlfleet.monitoring.incidents.capacity_checks import (
+    IN_A_ROW,
+    KINDS,
+    SCHEDULER,
+    capacity_findings,
+    faults_in_words,
+    host_findings,
+    host_place,
+    tick_findings,
+    unknown_of_capacity,
+    unknown_of_host,
+    unknown_of_unplaced,
+    unplaced_findings,
+)
+from crawlfleet.monitoring.incidents.detectors import hosts_to_watch, judge, seen, unseen
+from crawlfleet.monitoring.incidents.kinds import ADVICE, RISING, Kind, Severity, looks_wanted
+from crawlfleet.monitoring.incidents.lifecycle import (
+    MOST,
+    ROOM,
+    Room,
+    calm_wanted,
+    latest,
+    left_out,
+    let_go,
+    pause,
+    step,
+    told,
+    tried,
+)
+from crawlfleet.monitoring.incidents.models import (
     Bulletin,
     Desk,
     Finding,
@@ -20,36 +44,34 @@ from crawlfleet.model.incident import (
     Word,
     key_of,
 )
-from crawlfleet.policy.capacity_findings import capacity_findings, unknown_of_capacity
-from crawlfleet.policy.findings import judge, seen
-from crawlfleet.policy.host_findings import (
-    IN_A_ROW,
-    KINDS,
-    host_findings,
-    host_place,
-    unknown_of_host,
-)
-from crawlfleet.policy.incident_room import MOST, ROOM, Room, let_go
-from crawlfleet.policy.incidents import calm_wanted, latest, left_out, pause, step, told, tried
-from crawlfleet.policy.part_findings import (
-    judged_figures,
-    part_findings,
-    part_place,
-    unknown_of_part,
-)
-from crawlfleet.policy.telling import CHUNK, after_letter, bulletins, letters
-from crawlfleet.policy.tick_findings import SCHEDULER, faults_in_words, tick_findings
-from crawlfleet.policy.unplaced_findings import unknown_of_unplaced, unplaced_findings
-from crawlfleet.policy.unseen import hosts_to_watch, unseen
-from crawlfleet.policy.wording import (
+from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+from crawlfleet.monitoring.incidents.notifications import (
+    CHUNK,
     DOCUMENT_BYTES,
     NAMED,
+    after_letter,
     bare_bulletin,
     bare_letter,
     bulletin,
     letter,
     summary,
 )
-from crawlfleet.policy.wording import bulletins as bulletins_of_incidents
-from crawlfleet.ports import IncidentBook
-from crawlfleet.ports.incidents import Book
+from crawlfleet.monitoring.incidents.notifications import bulletins as bulletins_of_incidents
+from crawlfleet.monitoring.incidents.notifications import owed_bulletins as bulletins
+from crawlfleet.monitoring.incidents.notifications import owed_letters as letters
+from crawlfleet.monitoring.incidents.service import (
+    PATIENCE,
+    AlarmingPorts,
+    Book,
+    IncidentBook,
+    Memory,
+    alarm,
+    list_incidents,
+)
+from crawlfleet.monitoring.incidents.sns import SnsNotifier
+from crawlfleet.monitoring.incidents.store_checks import (
+    judged_figures,
+    part_findings,
+    part_place,
+    unknown_of_part,
+)

@@ -1,29 +1,42 @@
 """Names tests use of jobs: models, expansion, completion, cancellation, usage."""
 
-from crawlfleet.adapters.mongo.demands import MongoDemands
-from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobStates
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
-from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
-from crawlfleet.flows import cancelling, ending, jobs
-from crawlfleet.flows.advancing import TERM, TURN, AdvancingPorts, advance, can_advance
-from crawlfleet.flows.cancelling import CancellingPorts, cancel_job, cancel_jobs
-from crawlfleet.flows.ending import EndingPorts, end_jobs
-from crawlfleet.flows.expanding import Expanded, ExpandingPorts, expand
-from crawlfleet.flows.jobs import JobPorts
-from crawlfleet.flows.learning import (
-    BATCH,
-    GRACE,
-    LearningPorts,
-    get_demand,
-    get_run,
-    learn_due,
-    learn_run,
-    list_demands,
+from crawlfleet.jobs import cancellation as cancelling
+from crawlfleet.jobs import completion as ending
+from crawlfleet.jobs import service as jobs
+from crawlfleet.jobs.background import TERM, TURN, AdvancingPorts, advance, can_advance
+from crawlfleet.jobs.cancellation import (
+    ANNOUNCED_SECONDS,
+    MOST_ANNOUNCED,
+    Cancellations,
+    CancellingPorts,
+    Heard,
+    JobKey,
+    cancel_job,
+    cancel_jobs,
+    cancelled,
+    is_over,
 )
-from crawlfleet.flows.losing import KEPT, end_lost_jobs
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.job import (
+from crawlfleet.jobs.completion import (
+    FURTHEST,
+    KEPT,
+    EndingPorts,
+    end_jobs,
+    end_lost_jobs,
+    progress_of,
+)
+from crawlfleet.jobs.expansion import (
+    LATEST_LOOK,
+    LATEST_STILL,
+    LONGEST,
+    Expanded,
+    ExpandingPorts,
+    after_trouble,
+    expand,
+    until_look,
+    until_look_again,
+    when_crowded,
+)
+from crawlfleet.jobs.models import (
     ENDED,
     EXPANDABLE,
     LONGEST_REFUSAL,
@@ -36,21 +49,33 @@ from crawlfleet.model.job import (
     JobState,
     TaskBatch,
 )
-from crawlfleet.model.run import RUN_LIFE, RunFigures, RunPart, RunRecord
-from crawlfleet.model.usage import JobDemand, Usage
-from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED, cancelled, is_over
-from crawlfleet.policy.demand import PEAKS, learn
-from crawlfleet.policy.job_orders import key_name
-from crawlfleet.policy.job_progress import FURTHEST, progress_of
-from crawlfleet.policy.job_turns import (
-    LATEST_LOOK,
-    LATEST_STILL,
-    LONGEST,
-    after_trouble,
-    until_look,
-    until_look_again,
-    when_crowded,
+from crawlfleet.jobs.mongo.reopening import MongoJobReopening, MongoJobStates, MongoLostJobs
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.mongo.usage import MongoDemands
+from crawlfleet.jobs.ports import DemandStore, JobReopening, JobStates, JobStore, LostJobs
+from crawlfleet.jobs.redis import RedisCancellations
+from crawlfleet.jobs.service import JobPorts
+from crawlfleet.jobs.starting import StartingPorts, key_name, start_job
+from crawlfleet.jobs.usage import (
+    PEAKS,
+    RUN_LIFE,
+    JobDemand,
+    RunFigures,
+    RunPart,
+    RunRecord,
+    Usage,
+    learn,
+    together,
+    usage_of,
+    was_closed,
 )
-from crawlfleet.policy.runs import together, usage_of, was_closed
-from crawlfleet.ports import Cancellations, DemandStore, JobReopening, JobStates, JobStore, LostJobs
-from crawlfleet.ports.cancelling import Heard, JobKey
+from crawlfleet.jobs.usage_averages import (
+    BATCH,
+    GRACE,
+    LearningPorts,
+    get_demand,
+    get_run,
+    learn_due,
+    learn_run,
+    list_demands,
+)

@@ -1,8 +1,9 @@
 """Names tests use of errors, names, times, queue keys, URLs, paging: what every capability uses."""
 
 from crawlfleet import __version__ as VERSION  # noqa: N812  # a constant of tests
-from crawlfleet import errors, metric_names, names
-from crawlfleet.errors import (
+from crawlfleet.kernel import errors, metric_names, names
+from crawlfleet.kernel import queue_key as pool
+from crawlfleet.kernel.errors import (
     AddressRefusedError,
     BacklogFullError,
     ClockSteppedBackError,
@@ -42,9 +43,8 @@ from crawlfleet.errors import (
     UnwantedTypeError,
     WorkerNumbersExhaustedError,
 )
-from crawlfleet.flows.tracking import Listing
-from crawlfleet.model import pool
-from crawlfleet.model.ids import (
+from crawlfleet.kernel.fairness import TICK, Turns, from_elsewhere, rotated
+from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,
     SEQUENCE_BITS,
     SNOWFLAKE_EPOCH_MS,
@@ -54,24 +54,30 @@ from crawlfleet.model.ids import (
     issued_at,
     parse_id,
 )
-from crawlfleet.model.lane import Lane, bound
-from crawlfleet.model.metric import Batch, Metric, Unit
-from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
-from crawlfleet.model.priority import USUAL_AGEING, Ageing
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.model.words import Words
-from crawlfleet.names import CONTROL_DATABASE, PRODUCT
-from crawlfleet.policy.address import is_public
-from crawlfleet.policy.ageing import LEVELS
-from crawlfleet.policy.cursor import SETTLING, encode, resume_from
-from crawlfleet.policy.cursor import decode as decode_cursor
-from crawlfleet.policy.mistakes import decode, named
-from crawlfleet.policy.plain_text import one_line, plain
-from crawlfleet.policy.politeness import host_of
-from crawlfleet.policy.robots import origin_of
-from crawlfleet.policy.rotation import rotated
-from crawlfleet.policy.rounds import TICK, from_elsewhere
-from crawlfleet.policy.target import problem_with, problem_with_headers, problem_with_method
-from crawlfleet.policy.turn_order import Turns
-from crawlfleet.ports import Clock
-from crawlfleet.settings import Need, Settings, scrapy_packages
+from crawlfleet.kernel.metrics import Batch, Metric, Unit
+from crawlfleet.kernel.names import CONTROL_DATABASE, PRODUCT
+from crawlfleet.kernel.paging import SETTLING, Listing, encode, resume_from
+from crawlfleet.kernel.paging import decode as decode_cursor
+from crawlfleet.kernel.queue_key import (
+    LEVELS,
+    MAIN_POOL,
+    MOST_POOLS,
+    TAKEN_NAMES,
+    USUAL_AGEING,
+    Ageing,
+    Lane,
+    Pool,
+    bound,
+)
+from crawlfleet.kernel.redaction import one_line, plain
+from crawlfleet.kernel.settings import Need, Settings, scrapy_packages
+from crawlfleet.kernel.time import Clock, from_ms, to_ms
+from crawlfleet.kernel.urls import (
+    host_of,
+    is_public,
+    origin_of,
+    problem_with,
+    problem_with_headers,
+    problem_with_method,
+)
+from crawlfleet.kernel.validation import Words, decode, named

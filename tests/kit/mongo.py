@@ -1,7 +1,6 @@
 """Names tests use of MongoDB: requests, records, ledgers, and the connection below them."""
 
-from crawlfleet.adapters.mongo import indexing
-from crawlfleet.adapters.mongo.connection import (
+from crawlfleet.kernel.mongo.connection import (
     APP_NAME,
     GLANCE_SECONDS,
     LEFT_ALONE,
@@ -16,15 +15,15 @@ from crawlfleet.adapters.mongo.connection import (
     database_name,
     end_abandoned,
 )
-from crawlfleet.adapters.mongo.disowning import MongoDisowning
-from crawlfleet.adapters.mongo.documents import LOG_LENGTH
-from crawlfleet.adapters.mongo.insertion import MongoInsertion, ShardInsertion
-from crawlfleet.adapters.mongo.journal import MongoJournal
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.record_documents import latest_of
-from crawlfleet.adapters.mongo.refusals import LONGEST_SECONDS, REFUSALS, RENEWAL_SECONDS, Pace
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.adapters.mongo.settlement import MongoSettlement
-from crawlfleet.adapters.mongo.shards import BY_POOL, BY_PRIORITY, BY_STATE, Shards
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.mongo.transactions import in_transaction
+from crawlfleet.kernel.mongo.refusals import LONGEST_SECONDS, REFUSALS, RENEWAL_SECONDS, Pace
+from crawlfleet.kernel.mongo.transactions import in_transaction
+from crawlfleet.requests.mongo import reclaim as indexing
+from crawlfleet.requests.mongo.documents import LOG_LENGTH
+from crawlfleet.requests.mongo.insert import MongoInsertion, ShardInsertion
+from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
+from crawlfleet.requests.mongo.reclaim import MongoDisowning
+from crawlfleet.requests.mongo.records import latest_of
+from crawlfleet.requests.mongo.rule_versions import MongoRules
+from crawlfleet.requests.mongo.settle import MongoSettlement
+from crawlfleet.requests.mongo.sharding import BY_POOL, BY_PRIORITY, BY_STATE, Shards
+from crawlfleet.requests.mongo.store import MongoRequestStore

@@ -1,17 +1,22 @@
 """Names tests use of politeness: limits, rates, host slots, robots.txt."""
 
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
-from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
-from crawlfleet.flows.passages import (
+from crawlfleet.crawling.politeness.adaptive_rate import reported
+from crawlfleet.crawling.politeness.client import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
+from crawlfleet.crawling.politeness.hop_guard import (
     LONGEST_INTERVAL_SECONDS,
     UNTOLD_SECONDS,
     NoTurnError,
     Passages,
 )
-from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
-from crawlfleet.flows.turns import Turns
-from crawlfleet.model.politeness import (
+from crawlfleet.crawling.politeness.host_scheduler import (
+    MAX_TENANTS,
+    HostTurns,
+    kept_until,
+    reserve,
+    state_of,
+)
+from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.models import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,
     PERMIT_SECONDS,
@@ -21,11 +26,15 @@ from crawlfleet.model.politeness import (
     HostGrant,
     HostReport,
     HostState,
-    Parked,
     RobotsCopy,
+    host_limits,
+    interval_of,
+    limits_for,
 )
-from crawlfleet.policy.politeness import host_limits, interval_of, limits_for
-from crawlfleet.policy.robots import (
+from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.crawling.politeness.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
+from crawlfleet.crawling.politeness.robots_txt import (
     MAX_BYTES,
     MAX_RULES,
     MAX_WILDCARDS,
@@ -34,6 +43,4 @@ from crawlfleet.policy.robots import (
     kept_seconds,
     product_of,
 )
-from crawlfleet.policy.strain import reported
-from crawlfleet.policy.turns import MAX_TENANTS, HostTurns, kept_until, reserve, state_of
-from crawlfleet.ports import Hosts, RobotsCache
+from crawlfleet.requests.queue.parking import Parked

@@ -1,34 +1,47 @@
 """Names tests use of records: normalisation, schema, coverage and the pipeline."""
 
-from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
-from crawlfleet.adapters.redis_queue.data_queue import _PUT, RedisDataQueue
-from crawlfleet.adapters.schema import KEPT_SCHEMAS, LONGEST_MESSAGE, MOST_PROBLEMS, SchemaValidator
-from crawlfleet.adapters.schema_bounds import LARGEST_BYTES as LARGEST_SCHEMA_BYTES
-from crawlfleet.adapters.schema_bounds import LONGEST_CHAIN, LONGEST_PATTERN, MOST_PATTERNS
-from crawlfleet.flows.coverage import CoveragePorts, coverage
-from crawlfleet.flows.draining import BATCHES, Drainer
-from crawlfleet.flows.draining import LEASE as ITEM_LEASE
-from crawlfleet.flows.processing import (
-    BATCH,
-    DROPPED,
-    LONGEST_TOLD,
-    MOST_ATTEMPTS,
-    MOST_TOLD,
-    DrainPorts,
-    drain,
-    prepare,
-)
-from crawlfleet.policy.items import (
+from crawlfleet.crawling.records.coverage import CoveragePorts, coverage
+from crawlfleet.crawling.records.normalise import (
+    DEEPEST,
     LANE_BYTES,
+    LARGEST_BYTES,
     LARGEST_ITEM,
     LEASE_BYTES,
+    VALUE_BYTES,
     item_ids,
     item_of,
+    key_of,
+    key_of_content,
+    key_of_text,
     no_room,
+    normal_form,
     put_of,
     refuse_large,
     wire_of,
 )
-from crawlfleet.policy.normal_form import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
-from crawlfleet.policy.record_keys import KEY_BYTES, key_of, key_of_content, key_of_text
-from crawlfleet.ports import Coverages, DataQueue
+from crawlfleet.crawling.records.pipeline import (
+    BATCH,
+    BATCHES,
+    DROPPED,
+    LONGEST_TOLD,
+    MOST_ATTEMPTS,
+    MOST_TOLD,
+    Drainer,
+    DrainPorts,
+    drain,
+    prepare,
+)
+from crawlfleet.crawling.records.pipeline import LEASE as ITEM_LEASE
+from crawlfleet.crawling.records.ports import Coverages, DataQueue
+from crawlfleet.crawling.records.redis import _PUT, RedisCoverages, RedisDataQueue
+from crawlfleet.crawling.records.schema import (
+    KEPT_SCHEMAS,
+    LONGEST_CHAIN,
+    LONGEST_MESSAGE,
+    LONGEST_PATTERN,
+    MOST_PATTERNS,
+    MOST_PROBLEMS,
+    SchemaValidator,
+)
+from crawlfleet.crawling.records.schema import LARGEST_BYTES as LARGEST_SCHEMA_BYTES
+from crawlfleet.requests.models import KEY_BYTES

@@ -1,10 +1,16 @@
 """Names tests use of recovery: reaper, queue rebuild, orphans."""
 
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.flows import recovery, watching
-from crawlfleet.flows.recovery import recover
-from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
-from crawlfleet.flows.rehoming import GONE_AFTER, RehomingPorts, rehome
-from crawlfleet.flows.strays import StrayPorts, count_strays, tell_bizs
-from crawlfleet.flows.watching import stand_watch, watch
-from crawlfleet.ports import Bizs
+from crawlfleet.fleet.recovery import reaper as watching
+from crawlfleet.fleet.recovery import service as recovery
+from crawlfleet.fleet.recovery.orphans import (
+    GONE_AFTER,
+    RehomingPorts,
+    StrayPorts,
+    count_strays,
+    rehome,
+    tell_bizs,
+)
+from crawlfleet.fleet.recovery.ports import Bizs, RecoveryPorts, WatchPorts
+from crawlfleet.fleet.recovery.reaper import stand_watch, watch
+from crawlfleet.fleet.recovery.service import recover
+from crawlfleet.fleet.redis.staffing import RedisBizs

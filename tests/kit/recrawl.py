@@ -1,10 +1,20 @@
 """Names tests use of recrawling: policy, history of pages and their service."""
 
-from crawlfleet.adapters.mongo.visits import MongoVisits
-from crawlfleet.flows.recrawling import (
+from crawlfleet.crawling.recrawl import policy as recrawl
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
+from crawlfleet.crawling.recrawl.policy import (
+    META_ROOM,
+    PageContent,
+    condition,
+    next_visit,
+    put_off,
+    validators_of,
+    with_room,
+)
+from crawlfleet.crawling.recrawl.service import (
     GRACE,
-    Recollection,
     RecrawlPorts,
+    Visits,
     look_at,
     prepare,
     resubmit,
@@ -12,14 +22,4 @@ from crawlfleet.flows.recrawling import (
     seen,
     totals,
 )
-from crawlfleet.policy import recrawl
-from crawlfleet.policy.page_content import PageContent
-from crawlfleet.policy.recrawl import (
-    META_ROOM,
-    condition,
-    next_visit,
-    put_off,
-    validators_of,
-    with_room,
-)
-from crawlfleet.ports import Visits
+from crawlfleet.requests.models import Recollection

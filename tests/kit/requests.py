@@ -1,39 +1,34 @@
 """Names tests use of requests: models, outcomes, routing, ledger and their ports."""
 
-from crawlfleet.flows.holding import PARKED_BATCHES, PARKED_BYTES, Held, Holding
-from crawlfleet.model.harvest import (
-    Coverage,
-    Harvest,
-    Item,
-    Link,
-    QueuedItem,
-    RuleCoverage,
-    Skipped,
-)
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.keyed import Keyed, KeyKind, KeyName, Pin
-from crawlfleet.model.ledger import JOB_LIFE, Correction, Ledger
-from crawlfleet.model.outcome import Dead, Done, Outcome, Retry, Settled
-from crawlfleet.model.record import NS_OF_MS, Record
-from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
-from crawlfleet.model.request import (
-    FINAL_STATES,
+from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
+from crawlfleet.kernel.states import FINAL_STATES, State
+from crawlfleet.requests import outcomes as retry
+from crawlfleet.requests.leased import PARKED_BATCHES, PARKED_BYTES, Held, Holding
+from crawlfleet.requests.ledger import JOB_LIFE, Correction, Journal, JournalLine, Ledger, Ledgers
+from crawlfleet.requests.models import (
+    NS_OF_MS,
     Body,
     Claim,
+    Coverage,
     Entry,
     Event,
+    Harvest,
     Inserted,
+    Item,
+    Link,
     Mark,
+    QueuedItem,
+    Record,
     Request,
-    State,
+    RuleCoverage,
+    Skipped,
     Tracked,
+    Validators,
+    Visit,
+    VisitTotals,
+    is_visit,
 )
-from crawlfleet.model.submission import BATCH_LIMIT, Accepted, Receipt, Refused, Submission
-from crawlfleet.page import SAMPLE_BYTES, Answer, Page
-from crawlfleet.policy import retry
-from crawlfleet.policy.finishing import done_with
-from crawlfleet.policy.recrawl import is_visit
-from crawlfleet.policy.retry import (
+from crawlfleet.requests.outcomes import (
     CUT_OFF,
     CUT_OFFS,
     INTERNAL,
@@ -41,10 +36,17 @@ from crawlfleet.policy.retry import (
     REASONS,
     UNREADABLE,
     UNSTORABLE,
+    Dead,
+    Done,
+    Outcome,
+    Retry,
+    Settled,
     after_failure,
+    done_with,
     reason_of,
 )
-from crawlfleet.policy.routing import (
+from crawlfleet.requests.ports import Disowning, RequestStore, RuleStore
+from crawlfleet.requests.routing import (
     Shard,
     all_shards,
     bits,
@@ -56,4 +58,14 @@ from crawlfleet.policy.routing import (
     route,
     shard_of,
 )
-from crawlfleet.ports import Disowning, Journal, Ledgers, RequestStore, RuleStore
+from crawlfleet.requests.submission.models import (
+    BATCH_LIMIT,
+    Accepted,
+    Keyed,
+    KeyKind,
+    KeyName,
+    Pin,
+    Receipt,
+    Refused,
+    Submission,
+)

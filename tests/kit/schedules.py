@@ -1,20 +1,7 @@
 """Names tests use of schedules: cron lines, dispatcher, store and service."""
 
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.flows import planning
-from crawlfleet.flows.firing import OPEN_JOBS, FiringPorts, run_now
-from crawlfleet.flows.planning import PlanningPorts, get_schedule, put_schedule, set_enabled
-from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.schedule import (
-    KEPT_VERSIONS,
-    LOOKS_APART,
-    Missed,
-    Outcome,
-    OutcomeKind,
-    Overlap,
-    Schedule,
-)
-from crawlfleet.policy.cron import (
+from crawlfleet.jobs.schedules import service as planning
+from crawlfleet.jobs.schedules.cron import (
     QUEUED_FIRES,
     due_at,
     fires_after,
@@ -24,4 +11,16 @@ from crawlfleet.policy.cron import (
     preview,
     problems_with,
 )
-from crawlfleet.ports import ScheduleStore
+from crawlfleet.jobs.schedules.dispatcher import OPEN_JOBS, FiringPorts, run_due, run_now
+from crawlfleet.jobs.schedules.models import (
+    KEPT_VERSIONS,
+    LOOKS_APART,
+    Missed,
+    Outcome,
+    OutcomeKind,
+    Overlap,
+    Schedule,
+)
+from crawlfleet.jobs.schedules.mongo import MongoSchedules
+from crawlfleet.jobs.schedules.ports import ScheduleStore
+from crawlfleet.jobs.schedules.service import PlanningPorts, get_schedule, put_schedule, set_enabled

@@ -35,10 +35,10 @@ from crawlfleet.sdk import (
     Unread,
     WaitTimeoutError,
     WorkerState,
-    faults,
     find_address,
 )
+from crawlfleet.sdk import errors as faults
 from crawlfleet.sdk.address import Address
-from crawlfleet.sdk.batches import BATCH_BYTES
 from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.submission import BATCH_BYTES
 from crawlfleet.sdk.transport import Transport

@@ -1,7 +1,21 @@
 """Names tests use of spiders: models, start URLs, their store and service."""
 
-from crawlfleet.adapters.mongo.spiders import MongoSpiders
-from crawlfleet.flows.spiders import (
+from crawlfleet.jobs.spiders.models import (
+    HOLD,
+    LARGEST_JOB,
+    LARGEST_PLAN,
+    MOST_SPIDERS,
+    MOST_VERSIONS,
+    ConfiguredSpider,
+    KeptSpider,
+    LinkNeeds,
+    Range,
+    SpiderPlan,
+    Start,
+)
+from crawlfleet.jobs.spiders.mongo import MongoSpiders
+from crawlfleet.jobs.spiders.ports import SpiderStore
+from crawlfleet.jobs.spiders.service import (
     SpiderPorts,
     delete_spider,
     get_spider,
@@ -9,17 +23,12 @@ from crawlfleet.flows.spiders import (
     list_versions,
     put_spider,
 )
-from crawlfleet.model.plan import (
-    HOLD,
-    LARGEST_PLAN,
-    MOST_SPIDERS,
-    MOST_VERSIONS,
-    ConfiguredSpider,
-    KeptSpider,
-    LinkNeeds,
-    SpiderPlan,
+from crawlfleet.jobs.spiders.starts import (
+    bind,
+    open_places,
+    places,
+    problems_with,
+    refused,
+    size,
+    url_at,
 )
-from crawlfleet.model.start import LARGEST_JOB, Range, Start
-from crawlfleet.policy.start_admission import refused
-from crawlfleet.policy.starting import bind, open_places, places, problems_with, size, url_at
-from crawlfleet.ports import SpiderStore

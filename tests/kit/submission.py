@@ -1,20 +1,14 @@
 """Names tests use of submission: admission, idempotency, back-pressure, tracking."""
 
-from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.remembered_intake import GOOD_SECONDS, RememberedIntake
-from crawlfleet.flows import tracking
-from crawlfleet.flows.submission import Crew, SubmissionPorts, persist_and_enqueue, submit
-from crawlfleet.flows.tracking import TrackingPorts, stats
-from crawlfleet.policy.back_pressure import (
+from crawlfleet.requests.submission import tracking
+from crawlfleet.requests.submission.backpressure import (
     LONGEST_SECONDS,
     MEMORY_SECONDS,
     SHORTEST_SECONDS,
     refusal,
     retry_after,
 )
-from crawlfleet.policy.job_names import event_name, fire_name, is_reserved, job_name, run_now_name
-from crawlfleet.policy.repeats import (
+from crawlfleet.requests.submission.idempotency import (
     digest_of_call,
     digest_of_entry,
     is_old,
@@ -22,4 +16,20 @@ from crawlfleet.policy.repeats import (
     outlived,
     reused,
 )
-from crawlfleet.ports import Intake, SubmissionKeys
+from crawlfleet.requests.submission.job_names import (
+    event_name,
+    fire_name,
+    is_reserved,
+    job_name,
+    run_now_name,
+)
+from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
+from crawlfleet.requests.submission.ports import Intake, SubmissionKeys
+from crawlfleet.requests.submission.redis import GOOD_SECONDS, RedisIntake, RememberedIntake
+from crawlfleet.requests.submission.service import (
+    Crew,
+    SubmissionPorts,
+    persist_and_enqueue,
+    submit,
+)
+from crawlfleet.requests.submission.tracking import TrackingPorts, stats

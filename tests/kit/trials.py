@@ -1,6 +1,4 @@
 """Names tests use of trials of rules."""
 
-from crawlfleet.flows.trial_reading import MOST_READ
-from crawlfleet.flows.trials import RECORD_BYTES, TrialPorts, tried
-from crawlfleet.flows.trying import TryingPorts, try_rule
-from crawlfleet.model.trial import Question, TrialWanted, Tried
+from crawlfleet.crawling.trials.remote import Question, TrialWanted, Tried, TryingPorts, try_rule
+from crawlfleet.crawling.trials.service import MOST_READ, RECORD_BYTES, TrialPorts, tried

@@ -1,4 +1,4 @@
-"""model.ids: how ids are written and what time they carry."""
+"""kernel.ids: how ids are written and what time they carry."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

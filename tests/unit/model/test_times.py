@@ -1,4 +1,4 @@
-"""model.times: epoch milliseconds and aware datetimes."""
+"""kernel.time: epoch milliseconds and aware datetimes."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

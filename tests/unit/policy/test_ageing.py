@@ -1,4 +1,4 @@
-"""policy.ageing: nothing starves, whatever comes; only heads are judged; odd clocks do no harm."""
+"""Ageing: nothing starves, whatever comes; only heads are judged; odd clocks do no harm."""
 
 from dataclasses import dataclass, field
 from math import log2

@@ -1,4 +1,4 @@
-"""policy.ageing: nothing starves where tasks come back with their old time (retries, ended leases).
+"""Ageing: nothing starves where tasks come back with their old time (retries, ended leases).
 
 Beside tests/unit/policy/test_ageing.py, where nothing comes back.
 """

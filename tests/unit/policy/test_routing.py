@@ -1,4 +1,4 @@
-"""policy.routing: an even spread, measured, and routes that never change under an id."""
+"""requests.routing: an even spread, measured, and routes that never change under an id."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

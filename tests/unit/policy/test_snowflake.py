@@ -1,4 +1,4 @@
-"""policy.snowflake: positions are spent once, waits are honest, a wrong clock is refused."""
+"""requests.ids.issuer: positions are spent once, waits are honest, a wrong clock is refused."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""policy.turn_order: entries by weight, nobody starves, a lull saves nothing up."""
+"""kernel.fairness: entries by weight, nobody starves, a lull saves nothing up."""
 
 from collections import Counter
 from fractions import Fraction

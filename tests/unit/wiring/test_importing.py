@@ -10,7 +10,7 @@ _TOLD = """
 import gc
 looks = []
 gc.callbacks.append(lambda phase, _: looks.append(phase))
-from crawlfleet.wiring.importing import all_of_it_stays
+from crawlfleet.apps.importing import all_of_it_stays
 {before}
 del looks[:]
 try:

@@ -22,7 +22,7 @@ began = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 read(100)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - began, gc.get_freeze_count())
 """
-_KEEPING: Final = "from crawlfleet.wiring.process import keep_memory; keep_memory()"
+_KEEPING: Final = "from crawlfleet.apps.process import keep_memory; keep_memory()"
 
 
 _ELSEWHERE: Final = f"import ctypes; ctypes.CDLL = lambda _: object(); {_KEEPING}"
@@ -74,7 +74,7 @@ def test_the_consumer_of_an_environment_keeps_its_memory() -> None:
         names.ENV_ID_ISSUER_FUNCTION: "id-issuer",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    made = "from crawlfleet.wiring.consumer import consumer; consumer()"
+    made = "from crawlfleet.apps.consumer import consumer; consumer()"
 
     *looks, frozen = _said(
         f"import gc; {made}; print(*gc.get_threshold(), gc.get_freeze_count())", **settings

@@ -5,7 +5,7 @@ import signal
 
 import scrapy
 
-from crawlfleet.scrapy import RedisSpider
+from crawlfleet.scrapy.spiders import RedisSpider
 
 
 class PagesSpider(scrapy.Spider):

@@ -1,1 +1,1 @@
-"""What people type: ``crawlfleet ...``. One module a command group."""
+"""The command line: one module a group of commands."""

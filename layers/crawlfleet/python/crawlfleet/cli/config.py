@@ -3,21 +3,30 @@
 Exit codes, as everywhere in this program: 0 all is well; 1 the folder differs from the stage
 (``diff``), or somebody else pushed meanwhile; 2 something is wrong with the configuration, every
 mistake is printed, and nothing was changed; 3 the config centre does not answer.
+
+Where a stage's configuration is kept: in AWS, or in a local cloud on this machine.
 """
 
 import difflib
+import ipaddress
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
-from crawlfleet.adapters.ssm_tree import SsmApi
-from crawlfleet.adapters.ssm_writer import (
+from crawlfleet.cli.config_folder import file_of, read_folder, render, scan_folder, write_folder
+from crawlfleet.cli.console import counted, note, printable
+from crawlfleet.cli.failures import Exit
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.config.loading import adopt, shape_of
+from crawlfleet.config.publishing import (
     Plan,
     Written,
     carry_out,
@@ -26,16 +35,81 @@ from crawlfleet.adapters.ssm_writer import (
     read_documents,
     write_tree,
 )
-from crawlfleet.cli.console import counted, note, printable
-from crawlfleet.cli.failures import Exit
-from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
-from crawlfleet.cli.stages import UnknownPlaceError, stage_client
-from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
-from crawlfleet.model.biz import Biz
-from crawlfleet.names import CONFIG_STAGE, ENV_STAGE, ENV_STATE
-from crawlfleet.policy.configuration import adopt, shape_of
-from crawlfleet.policy.document_checks import ReaderCheck
-from crawlfleet.policy.mistakes import decode
+from crawlfleet.config.ssm import SsmApi
+from crawlfleet.config.validation import ReaderCheck
+from crawlfleet.kernel.aws import clients as aws
+from crawlfleet.kernel.errors import ConfigError, Problem, StoreConflictError, StoreError
+from crawlfleet.kernel.names import CONFIG_STAGE, ENV_STAGE, ENV_STATE
+from crawlfleet.kernel.validation import decode
+from crawlfleet.sdk.address import LOCAL_FILE, local_file
+
+#: The stage on one's own machine.
+LOCAL_STAGE: Final = "local"
+#: Variables with which one says oneself where AWS is.
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SSM")
+
+
+class UnknownPlaceError(ConfigError):
+    """Where the stage is cannot be told; nothing is wrong with what was to be put there."""
+
+
+def stage_client(
+    stage: str,
+    state: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    start: Path | None = None,
+) -> SsmApi:
+    """A client of the stage's Parameter Store, patient enough for its ration of writes.
+
+    The address comes from the usual ``AWS_*`` variables; that of the local stage, unless they name
+    one, from the file that `crawlfleet up` writes: in ``state``, the folder it was told to use, or
+    else below the working directory or one above it.
+
+    Raises:
+        UnknownPlaceError: the local stage was never up, or its file leads away from this machine;
+            or the environment does not say where AWS is.
+    """
+    environ = os.environ if environ is None else environ
+    options: dict[str, Any] = {"timeout_seconds": 10.0, "attempts": 10}
+    if stage == LOCAL_STAGE and not any(environ.get(name) for name in _ENDPOINTS):
+        options |= {
+            "endpoint_url": _local_endpoint(local_file(start or Path.cwd(), state) or LOCAL_FILE),
+            "region_name": "us-east-1",
+            "aws_access_key_id": "local",
+            "aws_secret_access_key": "local",
+        }
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        client: SsmApi = aws.client("ssm", **options)
+    except BotoCoreError as error:
+        remedy = "set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials"
+        said = f"{str(error).rstrip('.')} to reach the stage {stage[:64]!r}: {remedy}"
+        if stage != LOCAL_STAGE:
+            said += f"; the stage on this machine is called {LOCAL_STAGE!r}"
+        raise UnknownPlaceError((Problem("AWS", said),)) from error
+    return client
+
+
+def _local_endpoint(file: Path) -> str:
+    try:
+        endpoint = json.loads(file.read_text(encoding="utf-8"))["aws_endpoint_url"]
+        host = urlsplit(endpoint).hostname
+        sound = host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except FileNotFoundError:
+        message = (
+            "is not here; run `crawlfleet up`, or name the folder that it was started with, "
+            f"with --state FOLDER or {ENV_STATE}"
+        )
+        raise UnknownPlaceError((Problem(str(file), message),)) from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        message = "has no aws_endpoint_url on this machine; run `crawlfleet up`"
+        raise UnknownPlaceError((Problem(str(file), message),))
+    return str(endpoint)
+
 
 #: Most documents that a sentence names.
 _NAMED: Final = 10
@@ -81,8 +155,8 @@ def reader_check() -> ReaderCheck:
     Raises:
         ConfigError: the environment's names of Scrapy packages are none.
     """
-    from crawlfleet.settings import scrapy_packages
-    from crawlfleet.wiring.readers import carry_spiders, check_reader
+    from crawlfleet.apps.readers import carry_spiders, check_reader
+    from crawlfleet.kernel.settings import scrapy_packages
 
     carry_spiders(scrapy_packages())
 
@@ -243,7 +317,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 def _warn_of_resolvers(documents: Mapping[str, str]) -> None:
     """Tell which resolvers are not installed here: the stage's functions may have them."""
-    from crawlfleet.adapters.seed_keys import GROUP, missing
+    from crawlfleet.crawling.frontier.fingerprint import GROUP, missing
 
     for path, text in sorted(documents.items()):
         biz = decode(text, Biz)[0] if shape_of(path) is Biz else None

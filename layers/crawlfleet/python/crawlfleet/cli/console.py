@@ -1,21 +1,86 @@
-"""What commands show: JSON for scripts, tables and progress for people.
+"""Times as people write them at a terminal.
+
+What every command that speaks to the API shares: where it is, the key, ``--json``.
+
+What commands show: JSON for scripts, tables and progress for people.
 
 Texts that came from the web or from a server are shown without their control characters: they
 must not steer a terminal. Rich is imported only where something is drawn.
+
+``crawlfleet version``.
 """
 
+import functools
+import platform
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
+from crawlfleet import __version__
+from crawlfleet.kernel.errors import InvalidRequestError
+
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def moment_from(text: str | None, field: str = "since") -> str | datetime | None:
+    """A moment: an age such as ``15m``, or a time as the API takes it.
+
+    >>> moment_from("2026-01-31T08:00:00Z")
+    '2026-01-31T08:00:00Z'
+
+    Raises:
+        InvalidRequestError: it is neither.
+    """
+    if text is None:
+        return None
+    age = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if age is None:
+        if not _is_time(text):
+            message = "must be a time such as 2026-01-31T08:00:00Z, or an age: 15m, 2h, 7d"
+            raise InvalidRequestError.of(field, message)
+        return text
+    return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+
+
+def _is_time(text: str) -> bool:
+    if text.isascii() and text.isdigit():
+        return True  # epoch milliseconds
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def speaks_to_api(command: Callable[..., int]) -> Callable[..., int]:
+    """Open a client for the command, its first argument, and add the options that all share."""
+
+    @click.option("--api-url", metavar="URL", help="Address of the API.")
+    @click.option(
+        "--api-key",
+        metavar="KEY",
+        help="Key of the tenant. Others on this machine can see arguments: prefer the environment.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+    @functools.wraps(command)
+    def opened(*args: Any, api_url: str | None, api_key: str | None, **options: Any) -> int:
+        from crawlfleet.sdk import Client
+
+        with Client(api_url, api_key) as fleet:
+            return command(fleet, *args, **options)
+
+    return opened
+
 
 #: Columns of a table where there is no terminal; what is longer goes on in the next line.
 _WIDTH: Final = 120
@@ -169,3 +234,14 @@ def progress(what: str, *, hidden: bool = False) -> Iterator[Advance]:
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+def version(as_json: bool) -> int:
+    """Show the versions of Crawlfleet and Python."""
+    if as_json:
+        emit({"crawlfleet": __version__, "python": platform.python_version()})
+    else:
+        click.echo(f"crawlfleet {__version__}, Python {platform.python_version()}")
+    return 0

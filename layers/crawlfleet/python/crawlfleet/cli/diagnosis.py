@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.cli.console import counted
 from crawlfleet.cli.failures import Exit
-from crawlfleet.errors import Problem
+from crawlfleet.kernel.errors import Problem
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Health, Running

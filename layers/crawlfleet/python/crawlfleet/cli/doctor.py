@@ -51,7 +51,7 @@ def doctor(
       2  the address, the key, the folder, the biz or this machine's clock is wrong
       3  it cannot be reached or cannot do its work
     """
-    from crawlfleet.cli.examining import examine
+    from crawlfleet.cli.doctor_checks import examine
 
     sayings: list[Saying] = []
     for saying in examine(api_url, api_key, bizs, folder):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
-from crawlfleet.errors import (
+from crawlfleet.crawling.trials.remote import LARGEST_PAGE
+from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConfigError,
     ConflictError,
@@ -23,8 +24,7 @@ from crawlfleet.errors import (
     UnknownRuleError,
     UnknownTenantError,
 )
-from crawlfleet.model.ledger import JOB_LIFE
-from crawlfleet.model.trial import LARGEST_PAGE
+from crawlfleet.requests.ledger import JOB_LIFE
 
 
 class Exit(IntEnum):
@@ -111,7 +111,7 @@ def tell(error: CrawlfleetError, command: str = "") -> int:
 
 def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
     """The exit code and the next step for an error."""
-    from crawlfleet.sdk.faults import (
+    from crawlfleet.sdk.errors import (
         ApiError,
         CallTooLargeError,
         NoApiError,

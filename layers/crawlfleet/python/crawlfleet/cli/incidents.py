@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import emit, listing, moment, note
+from crawlfleet.cli.console import emit, listing, moment, note, speaks_to_api
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client
+
 
 _ROWS = 50
 

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.cli.console import emit, note
 from crawlfleet.cli.failures import Exit
-from crawlfleet.names import ENV_STATE
+from crawlfleet.kernel.names import ENV_STATE
 
 _STATE: Final = ".crawlfleet"
 _PACKAGE_ROOT: Final = "layers/crawlfleet/python"

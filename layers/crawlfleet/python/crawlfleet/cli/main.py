@@ -15,7 +15,7 @@ import click
 
 from crawlfleet import __version__
 from crawlfleet.cli.failures import Exit, tell
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.kernel.errors import CrawlfleetError
 
 _INTERRUPTED: Final = 130
 
@@ -50,34 +50,34 @@ class Place(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Place]] = {
     "submit": Place("submission", "submit", "Submit pages to be collected."),
-    "status": Place("tracking", "status", "Show everything about one request."),
-    "cancel": Place("tracking", "cancel", "Cancel a request that no worker has begun."),
-    "requests": Place("tracking", "requests", "List the requests of a biz."),
-    "explain": Place("insight", "explain", "Explain why a request, or a URL, is where it is."),
-    "dead": Place("dead", "dead", "Read, replay and purge dead letters."),
+    "status": Place("requests", "status", "Show everything about one request."),
+    "cancel": Place("requests", "cancel", "Cancel a request that no worker has begun."),
+    "requests": Place("requests", "requests", "List the requests of a biz."),
+    "explain": Place("explain", "explain", "Explain why a request, or a URL, is where it is."),
+    "dead": Place("dead_letters", "dead", "Read, replay and purge dead letters."),
     "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
     "records": Place("export", "records", "Read the records of a biz."),
-    "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
-    "ledger": Place("insight", "ledger", "Tell where everything is that was ever submitted."),
-    "workers": Place("insight", "workers", "List the workers and what they hold of a biz."),
+    "stats": Place("requests", "stats", "Show totals, queue, rates and where the time goes."),
+    "ledger": Place("explain", "ledger", "Tell where everything is that was ever submitted."),
+    "workers": Place("explain", "workers", "List the workers and what they hold of a biz."),
     "incidents": Place("incidents", "incidents", "Show what is wrong, and what to do next."),
-    "hosts": Place("platform", "hosts", "List the hosts that a biz is at or waits for."),
-    "fleet": Place("platform", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
+    "hosts": Place("fleet", "hosts", "List the hosts that a biz is at or waits for."),
+    "fleet": Place("fleet", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
     "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
     "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
-    "demands": Place("demands", "demands", "Show what the runs of spiders take of a worker."),
+    "demands": Place("jobs", "demands", "Show what the runs of spiders take of a worker."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."
     ),
     "rule": Place("rules", "rule", "Try rules before they are in force."),
-    "import": Place("importing", "import_", "Take over what another crawler has queued."),
+    "import": Place("scrapy_import", "import_", "Take over what another crawler has queued."),
     "up": Place("local", "up", "Start the whole platform on this machine."),
     "down": Place("local", "down", "Stop what `up` started; its data stays."),
     "demo": Place("local", "demo", "Crawl a site from start to finish on this machine."),
-    "version": Place("version", "version", "Show the versions of Crawlfleet and Python."),
+    "version": Place("console", "version", "Show the versions of Crawlfleet and Python."),
 }
 
 

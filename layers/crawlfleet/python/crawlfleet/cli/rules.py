@@ -2,25 +2,137 @@
 
 Nothing is submitted and nothing is stored. A saved page needs no network; a URL is asked for once,
 if the robots.txt of its site lets one.
+
+``crawlfleet rule try --remote``: the fleet tries a rule, and fetches the page if it is a URL.
+
+What a rule or spider yields of a page, drawn for reading.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
-from crawlfleet.cli.choosing import Chosen, choose, is_url, page_of
 from crawlfleet.cli.config import reader_check
-from crawlfleet.cli.console import counted, emit, note
-from crawlfleet.cli.coverage import coverage
+from crawlfleet.cli.console import counted, draw, emit, note, printable, table
 from crawlfleet.cli.failures import Exit
-from crawlfleet.cli.yields import RECORDS, advice, show_yield
-from crawlfleet.errors import Problem
-from crawlfleet.model.harvest import Trial
-from crawlfleet.model.request import Body
-from crawlfleet.model.rule import Rule
-from crawlfleet.page import Page
-from crawlfleet.policy.web_status import error_for
+from crawlfleet.cli.records import coverage
+from crawlfleet.cli.rule_choice import Chosen, choose, is_url, page_of, saved_page, type_of
+from crawlfleet.config.documents.rule import Rule
+from crawlfleet.crawling.fetching.status import error_for
+from crawlfleet.crawling.trials.remote import LARGEST_PAGE
+from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.page import Page
+from crawlfleet.requests.models import Body, Coverage, Link, Trial
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from crawlfleet.sdk import TriedRule
+
+
+#: Records, links, and characters of a value that a terminal shows; --json has all of them.
+RECORDS: Final = 5
+_LINKS: Final = 20
+_VALUE_CHARACTERS: Final = 300
+
+
+def show_yield(trial: Trial, name: str, records: int, *, follows: bool) -> None:
+    """Draw records, coverage and links, and say what is none of them, and why."""
+    fields, given = trial.coverage.fields, trial.coverage.records
+    if fields and given:
+        draw(_tree(trial.records[:records], f"{name}: {counted(len(trial.records), 'record')}"))
+        if len(trial.records) > records:
+            note(f"{records} of {len(trial.records)} are shown: --limit or --json show more")
+        draw(_coverage(fields, given))
+    elif fields:
+        note(f"{name}: no record: `items` matched nothing on this page. Does it still fit?")
+    if follows:
+        _show_links(trial)
+    _tell_of(trial.rejected, trial.rejected_count, "would not be stored")
+    _tell_of(trial.left_out, trial.left_out_count, "left out")
+    if not (given or fields or follows or trial.left_out_count):
+        note(
+            f"{name}: no record, no link: nothing on this page is what it looks for. Is it such a "
+            "page, and do its selectors or parameters fit it?"
+        )
+
+
+def _tell_of(told: tuple[str, ...], count: int, what: str) -> None:
+    for one in told:
+        note(f"{what}: {one}")
+    if count > len(told):
+        note(f"{what}: {count - len(told):,} more")
+
+
+def advice(problem: Problem) -> str:
+    """What to change."""
+    if "missing, and required" in problem.message:
+        return "Correct where the field looks, or give up `required` for a `default`."
+    if " is not a" in problem.message:
+        return "Narrow the text with `regex`, or change it with `transforms`, before its `type`."
+    return "Correct the field that is named, and try again."
+
+
+def _tree(records: tuple[dict[str, object], ...], title: str) -> "Tree":
+    from rich.text import Text
+    from rich.tree import Tree
+
+    tree = Tree(Text(printable(title)), guide_style="dim")
+    for number, record in enumerate(records):
+        branch = tree.add(Text(f"record {number}"))
+        _grow(branch, record)
+    return tree
+
+
+def _grow(branch: "Tree", values: Mapping[str, object] | list[Any]) -> None:
+    from rich.text import Text
+
+    pairs = (
+        values.items()
+        if isinstance(values, Mapping)
+        else ((f"[{number}]", value) for number, value in enumerate(values))
+    )
+    for name, value in pairs:
+        deep = isinstance(value, dict) or (
+            isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+        )
+        if deep and isinstance(value, dict | list):
+            _grow(branch.add(Text(printable(name), style="bold")), value)
+            continue
+        missing = value is None or value in ("", [], {})
+        text = "nothing" if value is None else _short(value)
+        line = Text.assemble((printable(name), "bold"), ": ", (text, "red" if missing else ""))
+        branch.add(line)
+
+
+def _short(value: object) -> str:
+    text = printable(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+    more = len(text) - _VALUE_CHARACTERS
+    return f"{text[:_VALUE_CHARACTERS]}... ({more:,} more characters)" if more > 0 else text
+
+
+def _coverage(fields: Mapping[str, int], records: int) -> Any:
+    rows = [
+        (name, f"{count} of {records}", "" if count else "never: does its selector still fit?")
+        for name, count in sorted(fields.items(), key=lambda each: each[1])
+    ]
+    return table(["field", "has a value in>", ""], rows, title="coverage")
+
+
+def _show_links(trial: Trial) -> None:
+    rows = [(link.url, link.rule or "this one", link.depth) for link in trial.links[:_LINKS]]
+    title = f"follows {counted(len(trial.links), 'link')}"
+    draw(table(["url", "read by", "depth>"], rows, title=title))
+    if len(trial.links) > _LINKS:
+        note(f"{_LINKS} of {len(trial.links)} links are shown: --json has them all")
+    if trial.refused:
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(trial.refused.items()))
+        note(f"not followed: {why}")
 
 
 @click.group()
@@ -76,7 +188,6 @@ def try_one(
     if remote:
         if ignore_robots:
             raise click.UsageError("--ignore-robots goes without --remote: a worker obeys its biz.")
-        from crawlfleet.cli.trying import Wanted, try_remotely
 
         wanted = Wanted(rule_file, page, name=name, biz=biz, url=url, depth=depth, limit=limit)
         return try_remotely(wanted, api_url, api_key, as_json=as_json)
@@ -106,8 +217,8 @@ def try_one(
 
 def _mistakes(chosen: Chosen) -> list[Problem]:
     """What keeps the rule or spider from being put in force, its schema included."""
-    from crawlfleet.policy.follow_targets import target_problems
-    from crawlfleet.policy.rule_shape import shape_problems
+    from crawlfleet.config.rule_validation import shape_problems
+    from crawlfleet.config.validation import target_problems
 
     reader = chosen.reader
     found = shape_problems(reader) if isinstance(reader, Rule) else []
@@ -120,12 +231,12 @@ def _mistakes(chosen: Chosen) -> list[Problem]:
 
 def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
     """What comes of the page, with the readers and the checks of a worker."""
-    from crawlfleet.adapters.schema import SchemaValidator
-    from crawlfleet.executors.applying import SpiderExecutors
-    from crawlfleet.extract import RuleExtractor
-    from crawlfleet.extract.trial import try_rule
-    from crawlfleet.flows.trial_reading import TrialReading, read_page
-    from crawlfleet.wiring.readers import REGISTRY
+    from crawlfleet.apps.readers import REGISTRY
+    from crawlfleet.crawling.executors.runner import SpiderExecutors
+    from crawlfleet.crawling.extract.extractor import RuleExtractor
+    from crawlfleet.crawling.extract.trial import try_rule
+    from crawlfleet.crawling.records.schema import SchemaValidator
+    from crawlfleet.crawling.trials.service import TrialReading, read_page
 
     parts = TrialReading(
         executors=SpiderExecutors(REGISTRY, RuleExtractor()),
@@ -160,3 +271,94 @@ def show(trial: Trial, chosen: Chosen, page: Page, records: int) -> None:
     if trial.unread:
         note("the page goes on: it was not read to its end")
     note(took)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says."""
+
+    rule: Path
+    page: str
+    name: str | None
+    biz: str | None
+    url: str | None
+    depth: int
+    limit: int | None
+
+
+def try_remotely(wanted: Wanted, api_url: str | None, api_key: str | None, *, as_json: bool) -> int:
+    """Have it tried, and show what comes of it; the exit code."""
+    from crawlfleet.sdk import Client
+
+    if wanted.biz is None:
+        raise click.UsageError(
+            "--remote needs --biz: whose limits hold, and whose rules are meant."
+        )
+    biz = wanted.biz.rpartition("/")[2]
+    rule: str | Rule = wanted.name or str(wanted.rule)
+    title = str(rule)
+    if wanted.rule.exists():
+        chosen = choose(wanted.rule, wanted.biz, wanted.name)
+        title = chosen.name
+        if isinstance(chosen.reader, Rule):
+            rule = chosen.reader
+        else:
+            note(f"{title} is a spider: the fleet tries it as it is in force there")
+            rule = title
+    with Client(api_url, api_key) as fleet:
+        tried = fleet.try_rule(biz, rule, depth=wanted.depth, **_page(wanted))
+    if as_json:
+        emit(tried)
+    else:
+        _show(tried, title, wanted.limit or RECORDS)
+    failed = tried.error or tried.problems or tried.rejected_count
+    return Exit.FAILED if failed else Exit.FINE
+
+
+def _page(wanted: Wanted) -> dict[str, Any]:
+    if is_url(wanted.page):
+        return {"url": wanted.page}
+    file = saved_page(wanted.page)
+    size = file.stat().st_size
+    if size > LARGEST_PAGE:
+        told = f"has {size:,} bytes; {LARGEST_PAGE:,} are the most that is sent along"
+        hint = "without --remote larger ones can be tried"
+        raise ConfigError((Problem(wanted.page, f"{told}: {hint}"),))
+    return {"page": file.read_bytes(), "page_url": wanted.url, "content_type": type_of(file)}
+
+
+def _show(tried: "TriedRule", title: str, records: int) -> None:
+    fetched = tried.fetched
+    if fetched is not None:
+        way = f", by {counted(len(fetched.redirects), 'redirect')}" if fetched.redirects else ""
+        note(f"{fetched.status} from {fetched.url}{way}")
+    if tried.error is not None:
+        note(f"{tried.error.reason}: {tried.error.message}")
+        note("a later try may succeed" if tried.error.retryable else "a later try will not help")
+        return
+    for problem in tried.problems:
+        note(f"{title}: {problem}")
+    if tried.problems:
+        note(f"nothing of this page would be stored. {advice(tried.problems[0])}")
+        return
+    coverage = Coverage(
+        records=tried.record_count + tried.rejected_count,
+        fields={field.name: field.count for field in tried.coverage},
+    )
+    links = tuple(
+        Link(url=link.url, rule=link.rule or "", depth=link.depth) for link in tried.links
+    )
+    trial = Trial(
+        records=tried.records,
+        links=links,
+        refused=tried.refused,
+        coverage=coverage,
+        rejected=tried.rejected,
+        rejected_count=tried.rejected_count,
+        left_out=tried.left_out,
+        left_out_count=tried.left_out_count,
+    )
+    show_yield(trial, title, records, follows=bool(links or tried.refused))
+    if tried.cut:
+        note(f"the answer was cut: {tried.record_count:,} records, {tried.link_count:,} links")
+    note(f"{tried.seconds * 1000:.1f} ms")

@@ -7,8 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 import msgspec
 
-from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import counted, draw, emit, moment, note, table
+from crawlfleet.cli.console import counted, draw, emit, moment, note, speaks_to_api, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
@@ -340,7 +339,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _start_in(file: Path) -> dict[str, Any]:
-    from crawlfleet.cli.folder import read_file
+    from crawlfleet.cli.config_folder import read_file
 
     try:
         found = msgspec.json.decode(read_file(file))

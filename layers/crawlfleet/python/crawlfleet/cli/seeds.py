@@ -8,7 +8,6 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import (
     counted,
     draw,
@@ -18,14 +17,16 @@ from crawlfleet.cli.console import (
     note,
     printable,
     progress,
+    speaks_to_api,
     table,
 )
-from crawlfleet.cli.entries import Entries
 from crawlfleet.cli.failures import Exit, UnknownSegmentError
-from crawlfleet.policy.mistakes import named
+from crawlfleet.cli.submission import Entries
+from crawlfleet.kernel.validation import named
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Changed, Client, Seed, SeedOffer
+
 
 #: Seeds that the table shows unless told otherwise; refusals that are shown one by one.
 _ROWS: Final = 50
@@ -257,9 +258,9 @@ def key(
 
     Nobody is asked: the options stand for the seeds.keys of a biz's document. Names may end in *.
     """
-    from crawlfleet.model.seed import KeyRules
-    from crawlfleet.policy.seedkey import canonical, seed_key
-    from crawlfleet.policy.target import problem_with
+    from crawlfleet.config.documents.policies import KeyRules
+    from crawlfleet.crawling.frontier.fingerprint import canonical, seed_key
+    from crawlfleet.kernel.urls import problem_with
 
     fault = problem_with(url)
     if fault is not None:

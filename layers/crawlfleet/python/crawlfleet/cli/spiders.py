@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, moment, table
+from crawlfleet.cli.console import draw, emit, moment, speaks_to_api, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Spider
+
 
 _VALUES: Final = re.compile(r"([a-z][a-z0-9_]{0,31})=(.+)\Z", re.DOTALL)
 _RANGE: Final = re.compile(r"([0-9]{1,16})\.\.([0-9]{1,16})(?:/([0-9]{1,16}))?\Z")
@@ -167,7 +167,7 @@ def delete(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 
 
 def _plan_in(source: Path) -> dict[str, Any]:
-    from crawlfleet.cli.folder import read_file
+    from crawlfleet.cli.config_folder import read_file
 
     try:
         plan = msgspec.json.decode(read_file(source))

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, moment, note, table
+from crawlfleet.cli.console import draw, emit, moment, note, speaks_to_api, table
 from crawlfleet.cli.failures import Exit, UnknownPageError
-from crawlfleet.errors import NotFoundError
+from crawlfleet.kernel.errors import NotFoundError
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Visit, VisitTotals

@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from crawlfleet.scrapy.addon import Addon
-    from crawlfleet.scrapy.dupefilter import DupeFilter
-    from crawlfleet.scrapy.fingerprints import Legacy26Fingerprinter, ScrapyRedisFingerprinter
+    from crawlfleet.scrapy.fingerprints import (
+        DupeFilter,
+        Legacy26Fingerprinter,
+        ScrapyRedisFingerprinter,
+    )
     from crawlfleet.scrapy.pipeline import Pipeline
     from crawlfleet.scrapy.scheduler import Scheduler
-    from crawlfleet.scrapy.starts import RedisCrawlSpider, RedisMixin, RedisSpider
+    from crawlfleet.scrapy.spiders import RedisCrawlSpider, RedisMixin, RedisSpider
+
 
 __all__ = [
     "Addon",
@@ -41,12 +45,12 @@ __all__ = [
 # Found when asked for: a project that uses one part does not import the others.
 _PLACES: Final = {
     "Addon": "addon",
-    "DupeFilter": "dupefilter",
+    "DupeFilter": "fingerprints",
     "Legacy26Fingerprinter": "fingerprints",
     "Pipeline": "pipeline",
-    "RedisCrawlSpider": "starts",
-    "RedisMixin": "starts",
-    "RedisSpider": "starts",
+    "RedisCrawlSpider": "spiders",
+    "RedisMixin": "spiders",
+    "RedisSpider": "spiders",
     "Scheduler": "scheduler",
     "ScrapyRedisFingerprinter": "fingerprints",
 }

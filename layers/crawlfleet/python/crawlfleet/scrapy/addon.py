@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
+
 #: Above Scrapy's defaults and what other add-ons say, below what the project says itself.
 _PRIORITY: Final = "addon"
 _PIPELINE: Final = "crawlfleet.scrapy.Pipeline"

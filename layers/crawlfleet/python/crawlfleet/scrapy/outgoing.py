@@ -4,12 +4,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from crawlfleet.adapters.redis_queue.crawl import Marks, Pushed
-from crawlfleet.executors.scrapy_wire import NotPortableError, dump_request
-from crawlfleet.scrapy.joint import Joint
+from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, dump_request
+from crawlfleet.scrapy.engine import Joint
+from crawlfleet.scrapy.redis import Marks, Pushed
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
+
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,11 @@ from scrapy import signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.errors import (
+from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, item_fields
+from crawlfleet.crawling.records.normalise import LARGEST_ITEM, refuse_large, wire_of
+from crawlfleet.crawling.records.redis import RedisDataQueue
+from crawlfleet.fleet.redis.staffing import RedisBizs
+from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConfigError,
     InvalidRequestError,
@@ -24,14 +26,13 @@ from crawlfleet.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from crawlfleet.executors.scrapy_wire import NotPortableError, item_fields
-from crawlfleet.model.harvest import Item
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import LARGEST_ITEM, refuse_large, wire_of
-from crawlfleet.scrapy.joint import joint_of
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.requests.models import Item
+from crawlfleet.scrapy.engine import joint_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
 
 _log = logging.getLogger(__name__)
 

@@ -23,18 +23,19 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawlfleet.adapters.redis_queue.crawl import CrawlLoad, Forget, Marks, Taken, url_in
-from crawlfleet.errors import BacklogFullError, StoreError
-from crawlfleet.executors.scrapy_wire import NotPortableError, load_request
+from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, load_request
+from crawlfleet.kernel.errors import BacklogFullError, StoreError
 from crawlfleet.scrapy import engine
-from crawlfleet.scrapy.dupefilter import DupeFilter
-from crawlfleet.scrapy.holding import Holding
-from crawlfleet.scrapy.joint import joint_of
+from crawlfleet.scrapy.engine import joint_of
+from crawlfleet.scrapy.fingerprints import DupeFilter
+from crawlfleet.scrapy.in_flight import Holding
 from crawlfleet.scrapy.outgoing import MOST, TOGETHER, Outgoing
+from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Taken, url_in
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,11 +1,11 @@
 """What people import: ``from crawlfleet.sdk import Client``.
 
 The SDK speaks the HTTP API and nothing else; it opens no store and needs no AWS. Read
-:class:`Client` for what can be asked, :mod:`crawlfleet.sdk.faults` for what can go wrong: all of it
+:class:`Client` for what can be asked, :mod:`crawlfleet.sdk.errors` for what can go wrong: all of it
 is imported from here too.
 """
 
-from crawlfleet.errors import (
+from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConfigError,
     ConflictError,
@@ -23,8 +23,8 @@ from crawlfleet.errors import (
 )
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
-from crawlfleet.sdk.demands import Amount, Demand, Run, Usage
-from crawlfleet.sdk.faults import (
+from crawlfleet.sdk.dead_letters import DeadLetters
+from crawlfleet.sdk.errors import (
     ApiError,
     CallTooLargeError,
     NoApiError,
@@ -34,7 +34,7 @@ from crawlfleet.sdk.faults import (
     UnreachableError,
     WaitTimeoutError,
 )
-from crawlfleet.sdk.findings import (
+from crawlfleet.sdk.explain import (
     Changed,
     DeadLetter,
     Explanation,
@@ -50,11 +50,7 @@ from crawlfleet.sdk.findings import (
     VisitTotals,
     WorkerState,
 )
-from crawlfleet.sdk.incidents import Incident
-from crawlfleet.sdk.jobs import Job, JobLedger, JobProgress, Retried
-from crawlfleet.sdk.letters import DeadLetters
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.platform import (
+from crawlfleet.sdk.fleet import (
     BizState,
     Fleet,
     FleetTotals,
@@ -67,6 +63,9 @@ from crawlfleet.sdk.platform import (
     Tick,
     Unread,
 )
+from crawlfleet.sdk.incidents import Incident
+from crawlfleet.sdk.jobs import Amount, Demand, Job, JobLedger, JobProgress, Retried, Run, Usage
+from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.results import (
     Entry,
     ProblemDocument,
@@ -79,11 +78,11 @@ from crawlfleet.sdk.results import (
     Submitted,
     TimelineEvent,
 )
+from crawlfleet.sdk.rules import FetchedPage, FetchFailure, FollowedLink, TriedRule
 from crawlfleet.sdk.schedules import NextRun, Outcome, Schedule, StartedJob
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
-from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, TriedRule
 
 __all__ = [
     "Address",

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from crawlfleet.errors import ConfigError, Problem
-from crawlfleet.names import ENV_STATE
+from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.names import ENV_STATE
 
 ENV_API_URL: Final = "CRAWLFLEET_API_URL"
 ENV_API_KEY: Final = "CRAWLFLEET_API_KEY"

@@ -1,10 +1,16 @@
-"""What every group of calls shares: sending one, and reading its answer as a type."""
+"""What every group of calls shares: sending one, and reading its answer as a type.
 
+How calls are addressed: paths with quoted segments, parameters as texts.
+"""
+
+from datetime import UTC, datetime
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from crawlfleet.sdk.faults import ApiError
+from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.sdk.errors import ApiError
 from crawlfleet.sdk.results import ProblemDocument
 from crawlfleet.sdk.transport import Answer, Clock, Transport
 
@@ -41,3 +47,31 @@ class Calls:
                 detail=self._transport.redact(f"not what this API describes: {what}"),
             ),
         )
+
+
+def path_of(biz: str, *rest: str) -> str:
+    """The path of something below a biz; each segment is quoted and must be one.
+
+    >>> path_of("news", "requests", "12 3")
+    '/v1/news/requests/12%203'
+    """
+    for segment in (biz, *rest):
+        if segment.strip() in {"", ".", ".."}:
+            raise InvalidRequestError.of(
+                "biz" if segment is biz else "id", f"{segment!r} cannot be a part of an address"
+            )
+    return "/v1/" + "/".join(quote(segment, safe="") for segment in (biz, *rest))
+
+
+def parameters(**given: str | int | None) -> dict[str, str]:
+    """The parameters that are given, as texts."""
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def moment_of(value: datetime | str | None, field: str = "since") -> str | None:
+    """A moment as the API reads it; a text is passed on for the API to judge."""
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        raise InvalidRequestError.of(field, "needs a time zone")
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

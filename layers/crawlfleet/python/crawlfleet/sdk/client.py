@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any, Self, overload
 
 from crawlfleet import __version__
-from crawlfleet.errors import ConflictError
+from crawlfleet.kernel.errors import ConflictError
 from crawlfleet.sdk.address import find_address
-from crawlfleet.sdk.demands import DemandCalls
-from crawlfleet.sdk.findings import (
+from crawlfleet.sdk.calls import moment_of, parameters, path_of
+from crawlfleet.sdk.dead_letters import Letters
+from crawlfleet.sdk.explain import (
     CoverageAnswer,
     Explanation,
     Ledger,
@@ -22,12 +23,11 @@ from crawlfleet.sdk.findings import (
     WorkersAnswer,
     WorkerState,
 )
+from crawlfleet.sdk.fleet import Fleet, Health, HostsAnswer, HostState
 from crawlfleet.sdk.incidents import IncidentCalls
-from crawlfleet.sdk.jobs import JobCalls
-from crawlfleet.sdk.letters import Letters
+from crawlfleet.sdk.jobs import DemandCalls, JobCalls
 from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.paths import moment_of, parameters, path_of
-from crawlfleet.sdk.platform import Fleet, Health, HostsAnswer, HostState
+from crawlfleet.sdk.requests import Progress, wait_for_biz, wait_for_ids
 from crawlfleet.sdk.results import (
     Record,
     RecordsPage,
@@ -36,13 +36,12 @@ from crawlfleet.sdk.results import (
     Stats,
     Submitted,
 )
+from crawlfleet.sdk.rules import TrialCalls
 from crawlfleet.sdk.schedules import ScheduleCalls
 from crawlfleet.sdk.seeds import SeedCalls
 from crawlfleet.sdk.spiders import SpiderCalls
-from crawlfleet.sdk.submitting import Submissions
+from crawlfleet.sdk.submission import Submissions
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
-from crawlfleet.sdk.trials import TrialCalls
-from crawlfleet.sdk.waiting import Progress, wait_for_biz, wait_for_ids
 
 #: Seconds that :meth:`Client.wait` waits unless told otherwise.
 WAIT_SECONDS = 600.0

@@ -4,9 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from crawlfleet.sdk.calls import Calls
+from crawlfleet.sdk.calls import Calls, parameters
 from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.paths import parameters
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from crawlfleet.sdk.faults import ApiError
+from crawlfleet.sdk.errors import ApiError
 from crawlfleet.sdk.results import ProblemDocument
 from crawlfleet.sdk.transport import Clock
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.errors import Problem
-from crawlfleet.model.request import FINAL_STATES
+from crawlfleet.kernel.errors import Problem
+from crawlfleet.kernel.states import FINAL_STATES
 
 _FINAL_LABELS = frozenset(state.label for state in FINAL_STATES)
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.errors import NotFoundError
-from crawlfleet.sdk.calls import Calls
-from crawlfleet.sdk.paths import parameters, path_of
-from crawlfleet.sdk.submitting import KEY_HEADER
+from crawlfleet.kernel.errors import NotFoundError
+from crawlfleet.sdk.calls import Calls, parameters, path_of
+from crawlfleet.sdk.submission import KEY_HEADER
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.errors import InvalidRequestError, Problem
-from crawlfleet.sdk.batches import BATCH_ENTRIES, Prepared, batches, prepare
-from crawlfleet.sdk.calls import Calls
-from crawlfleet.sdk.findings import Changed
-from crawlfleet.sdk.letters import CHANGES, PAGE_SIZE, Progress, until_none_is_left
+from crawlfleet.kernel.errors import InvalidRequestError, Problem
+from crawlfleet.sdk.calls import Calls, moment_of, parameters, path_of
+from crawlfleet.sdk.dead_letters import CHANGES, PAGE_SIZE, Progress, until_none_is_left
+from crawlfleet.sdk.explain import Changed
 from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.paths import moment_of, parameters, path_of
 from crawlfleet.sdk.results import ProblemDocument
+from crawlfleet.sdk.submission import BATCH_ENTRIES, Prepared, batches, prepare
 from crawlfleet.sdk.transport import Clock, Transport
 
 _PLACE: Final = re.compile(r"^seeds\[(\d{1,9})\]\.?")

@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from crawlfleet.errors import NotFoundError
-from crawlfleet.sdk.calls import Calls
+from crawlfleet.kernel.errors import NotFoundError
+from crawlfleet.sdk.calls import Calls, parameters, path_of
 from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.paths import parameters, path_of
 
 #: What goes into a place of a pattern: texts, or Python's ``range``, whose end is not in it.
 Values: TypeAlias = Iterable[str] | range

@@ -31,7 +31,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from crawlfleet.sdk.address import Address
-from crawlfleet.sdk.faults import LATER, UnreachableError, error_of, is_passing, read_problem
+from crawlfleet.sdk.errors import LATER, UnreachableError, error_of, is_passing, read_problem
 
 _log = logging.getLogger("crawlfleet.sdk")
 

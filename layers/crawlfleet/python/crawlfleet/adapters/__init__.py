@@ -1,1 +1,0 @@
-"""The rim: everything that talks to Redis, MongoDB, AWS or the web."""

@@ -1,0 +1,404 @@
+"""Which dead letters a client means, and what is to become of them.
+
+Dead letters as the API shows them: in lists without what is long, alone with everything.
+
+The API's calls about dead letters.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal, TypeVar
+
+import msgspec
+from aws_lambda_powertools.event_handler import Response
+from msgspec import Meta
+
+from crawlfleet.api import inputs
+from crawlfleet.api import responses as views
+from crawlfleet.api.inputs import LARGEST_PAGE, job_in, number_in, read, time_in
+from crawlfleet.api.responses import JSON, EventView, Page, View, at, event_view, page_of, shown
+from crawlfleet.api.routing import Call
+from crawlfleet.kernel.errors import InvalidRequestError, Problem
+from crawlfleet.kernel.page import Answer
+from crawlfleet.requests.dead_letters.models import LetterFilter, host_named
+from crawlfleet.requests.models import Tracked
+from crawlfleet.requests.outcomes import REASONS
+from crawlfleet.requests.submission.models import JobName
+
+T = TypeVar("T")
+
+#: Letters that one call changes unless it asks for fewer or more.
+CHANGES: Final = 500
+#: No answer of the web has a larger status; 0 is no answer at all.
+LARGEST_STATUS: Final = 999
+
+Word = Annotated[str, Meta(min_length=1, max_length=255)]
+#: The enumeration is told; what is none of it is found below, which names them all.
+Reason = Annotated[
+    str, Meta(min_length=1, max_length=255, extra_json_schema={"enum": list(REASONS)})
+]
+Moment = Annotated[str, Meta(max_length=40)]
+
+
+class FilterInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Dead letters of which all that is given holds.
+
+    ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0 for
+    none; ``host`` may have its port or scheme, which do not matter; ``text`` stands somewhere in
+    the error or the URL; ``since`` and ``until`` are about when the request was queued: RFC 3339
+    with a zone, or epoch milliseconds.
+    """
+
+    reason: Reason | None = None
+    status: Annotated[int, Meta(ge=0, le=LARGEST_STATUS)] | None = None
+    rule: Word | None = None
+    host: Word | None = None
+    job: JobName | None = None
+    text: Word | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class ReplayInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one dead letter is replayed: by the rule as it was then, or as it is now."""
+
+    rule: Literal["frozen", "current"] = "frozen"
+
+
+class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are replayed, and how. All of them are ``all``, not an empty filter.
+
+    ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
+
+    filter: FilterInput = FilterInput()
+    all: bool = False
+    rule: Literal["frozen", "current"] = "frozen"
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are removed. All of them are ``all``, not an empty filter.
+
+    ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
+
+    filter: FilterInput = FilterInput()
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+def letters_in(query: Mapping[str, str]) -> LetterFilter:
+    """The filter in the parameters of a list."""
+    for name in ("reason", "rule", "host", "text"):
+        if not 1 <= len(query.get(name, "x")) <= 255:
+            raise InvalidRequestError.of(name, "must be 1 to 255 signs")
+    status = query.get("status")
+    return LetterFilter(
+        reason=_reason(query.get("reason"), "reason"),
+        status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
+        rule=query.get("rule"),
+        host=_host(query.get("host"), "host"),
+        job=job_in(query.get("job")),
+        text=query.get("text"),
+        since=time_in(query.get("since"), "since"),
+        until=time_in(query.get("until"), "until"),
+    )
+
+
+def replay_in(body: bytes) -> ReplayInput:
+    """How one letter is replayed; no body is the default."""
+    return read(body, ReplayInput) if body.strip() else ReplayInput()
+
+
+def replays_in(body: bytes) -> tuple[ReplaysInput, LetterFilter]:
+    """What is replayed, and how."""
+    given = _read(body, ReplaysInput)
+    return given, _meant(given.filter, all_of_them=given.all)
+
+
+def purges_in(body: bytes) -> tuple[PurgesInput, LetterFilter]:
+    """What is removed."""
+    given = _read(body, PurgesInput)
+    return given, _meant(given.filter, all_of_them=given.all)
+
+
+def _read(body: bytes, shape: type[T]) -> T:
+    """The body; of ``all`` in the wrong place it is said where the right one is."""
+    try:
+        return read(body, shape)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            Problem("filter.all", 'stands beside "filter", not in it')
+            if problem.field == "filter.all"
+            else problem
+            for problem in error.problems
+        ) from error
+
+
+def _reason(text: str | None, field: str) -> str | None:
+    if text is not None and text not in REASONS:
+        raise InvalidRequestError.of(field, f"is none of {', '.join(REASONS)}")
+    return text
+
+
+def _host(text: str | None, field: str) -> str | None:
+    """The host, without the port or the scheme that somebody has copied with it."""
+    host = None if text is None else host_named(text)
+    if text is not None and host is None:
+        raise InvalidRequestError.of(field, "is no host, such as shop.example")
+    return host
+
+
+def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
+    """The filter; nobody changes everything by a typo.
+
+    Raises:
+        InvalidRequestError: it is empty and nothing says ``all``, or says both.
+    """
+    empty = given == FilterInput()
+    if empty and not all_of_them:
+        message = 'is empty: name what is meant, or say "all": true for every dead letter'
+        raise InvalidRequestError.of("filter", message)
+    if all_of_them and not empty:
+        message = "must not be true beside a filter: it means every dead letter"
+        raise InvalidRequestError.of("all", message)
+    return LetterFilter(
+        reason=_reason(given.reason, "filter.reason"),
+        status=given.status,
+        rule=given.rule,
+        host=_host(given.host, "filter.host"),
+        job=given.job,
+        text=given.text,
+        since=time_in(given.since, "filter.since"),
+        until=time_in(given.until, "filter.until"),
+    )
+
+
+_CHARSET: Final = re.compile(r"charset\s*=\s*\"?'?([\w.:-]+)", re.IGNORECASE)
+#: Most bytes of one sign of UTF-8 that a cut may have taken away.
+_CUT: Final = 3
+
+
+class AnswerView(View, frozen=True, kw_only=True):
+    """What the site answered last. ``status`` is 0 where no answer came; ``seconds`` it took."""
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    seconds: float
+
+
+class SampleView(View, frozen=True, kw_only=True):
+    """The beginning of the answer's body; ``encoding`` is ``text``, or ``base64`` for bytes."""
+
+    encoding: str
+    content: str
+
+
+class LetterView(View, frozen=True, kw_only=True):
+    """A dead letter as lists show it: the request, why it was given up on, the last answer."""
+
+    id: str
+    queued_at: str
+    url: str
+    rule: str
+    rule_version: str
+    job: str | None
+    attempts: int
+    reason: str | None
+    error: str | None
+    status: int
+    answer: AnswerView | None
+
+
+class LettersView(View, frozen=True, kw_only=True):
+    """A page of dead letters; ``cursor`` is where to go on."""
+
+    dead_letters: list[LetterView]
+    cursor: str | None
+    more: bool
+
+
+class WholeLetterView(LetterView, frozen=True, kw_only=True):
+    """A dead letter with everything that is known of it."""
+
+    biz: str
+    method: str
+    headers: dict[str, str]
+    params: dict[str, str]
+    body: str | None
+    meta: dict[str, str | int | float | bool | None]
+    worker: str | None
+    state: str
+    sample: SampleView | None
+    timeline: list[EventView]
+
+
+class ReplayedView(View, frozen=True, kw_only=True):
+    """What a replay did. ``more``: there may be others; ask again with this ``cursor``.
+
+    ``skipped`` are meant, but too old to be worked on; a call without a cursor counts them.
+    """
+
+    replayed: int
+    skipped: int
+    cursor: str | None
+    more: bool
+
+
+class PurgedView(View, frozen=True, kw_only=True):
+    """What a purge did. ``more``: there may be others; ask again with this ``cursor``."""
+
+    purged: int
+    skipped: int
+    cursor: str | None
+    more: bool
+
+
+def letter_view(letter: Tracked) -> LetterView:
+    """A dead letter of a list."""
+    request, body, answer = letter.request, letter.request.body, letter.answer
+    return LetterView(
+        id=str(request.id),
+        queued_at=at(request.queued_at),
+        url=body.url,
+        rule=body.rule,
+        rule_version=body.rule_version,
+        job=request.job,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        error=letter.error,
+        status=0 if answer is None else answer.status,
+        answer=None if answer is None else _answer_view(answer),
+    )
+
+
+def whole_letter_view(letter: Tracked, label: Callable[[int], str]) -> WholeLetterView:
+    """A dead letter alone."""
+    short, body, answer = letter_view(letter), letter.request.body, letter.answer
+    return WholeLetterView(
+        id=short.id,
+        queued_at=short.queued_at,
+        url=short.url,
+        rule=short.rule,
+        rule_version=short.rule_version,
+        job=short.job,
+        attempts=short.attempts,
+        reason=short.reason,
+        error=short.error,
+        status=short.status,
+        answer=short.answer,
+        biz=letter.request.biz,
+        method=body.method,
+        headers=body.headers,
+        params=body.params,
+        body=body.body,
+        meta=body.meta,
+        worker=letter.worker,
+        state=label(letter.state),
+        sample=None if answer is None or not answer.sample else sample_view(answer),
+        timeline=[event_view(event) for event in letter.timeline],
+    )
+
+
+def sample_view(answer: Answer) -> SampleView:
+    """The sample as text where it is UTF-8 and the answer does not say otherwise, else base64.
+
+    >>> sample_view(Answer(url="u", sample="Börse".encode()))
+    SampleView(encoding='text', content='Börse')
+    >>> sample_view(Answer(url="u", sample=bytes([255, 0]))).encoding
+    'base64'
+    """
+    text = _text(answer)
+    if text is None:
+        return SampleView(encoding="base64", content=base64.b64encode(answer.sample).decode())
+    return SampleView(encoding="text", content=text)
+
+
+def _text(answer: Answer) -> str | None:
+    said = _CHARSET.search(answer.headers.get("content-type", ""))
+    if said and said[1].lower() not in {"utf-8", "utf8", "us-ascii", "ascii"}:
+        return None
+    try:
+        return answer.sample.decode()
+    except UnicodeDecodeError as error:
+        # A sample ends where it was cut, which may be within a sign.
+        if error.reason == "unexpected end of data" and error.start >= len(answer.sample) - _CUT:
+            return answer.sample[: error.start].decode()
+        return None
+
+
+def _answer_view(answer: Answer) -> AnswerView:
+    return AnswerView(
+        url=answer.url,
+        status=answer.status,
+        headers=answer.headers,
+        seconds=round(answer.seconds, 3),
+    )
+
+
+class LetterCalls(Call):
+    """List, show, replay, purge: one by its id, or those that a filter means."""
+
+    def _list_dead_letters(self, tenant: str, biz: str) -> Response[str]:
+        query = self._query()
+        meant = letters_in(query)
+
+        def ask(limit: int) -> Page:
+            return self._operations.list_letters(
+                tenant, biz, meant, cursor=query.get("cursor"), limit=limit
+            )
+
+        def view(page: Page) -> views.View:
+            found = [letter_view(letter) for letter in page.items]
+            return LettersView(dead_letters=found, cursor=page.cursor, more=page.more)
+
+        return page_of(inputs.limit_in(query.get("limit")), ask, view)
+
+    def _get_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        letter = self._operations.get_letter(tenant, biz, id)
+        return shown(200, whole_letter_view(letter, self._operations.label(tenant, biz)))
+
+    def _replay_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        given = replay_in(inputs.body_of(self._event))
+        tracked = self._operations.replay_letter(
+            tenant, biz, id, current_rule=given.rule == "current"
+        )
+        return shown(200, views.request_view(tracked, self._operations.label(tenant, biz)))
+
+    def _purge_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        self._operations.purge_letter(tenant, biz, id)
+        return Response(204, JSON, "")
+
+    def _replay_dead_letters(self, tenant: str, biz: str) -> Response[str]:
+        given, meant = replays_in(inputs.body_of(self._event))
+        done = self._operations.replay_letters(
+            tenant,
+            biz,
+            meant,
+            current_rule=given.rule == "current",
+            cursor=given.cursor,
+            limit=given.limit,
+        )
+        return shown(
+            200,
+            ReplayedView(
+                replayed=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more
+            ),
+        )
+
+    def _purge_dead_letters(self, tenant: str, biz: str) -> Response[str]:
+        given, meant = purges_in(inputs.body_of(self._event))
+        done = self._operations.purge_letters(
+            tenant, biz, meant, cursor=given.cursor, limit=given.limit
+        )
+        return shown(
+            200,
+            PurgedView(purged=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more),
+        )

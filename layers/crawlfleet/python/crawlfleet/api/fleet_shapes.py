@@ -1,0 +1,339 @@
+"""The fleet as the API shows it: workers, bizs, hosts, parts, and what could not be read."""
+
+import msgspec
+
+from crawlfleet.api.responses import RatesView, View, at, rates_of
+from crawlfleet.fleet.models import FleetSample, LaneSample, PoolSample, Ticked, WorkersSample
+from crawlfleet.kernel.redaction import one_line, plain
+from crawlfleet.monitoring.models import HostSample, Sample, Vitals
+from crawlfleet.requests.queue.stats import NodeHealth
+
+#: Bizs in one answer: those with most to do.
+BIZS_SHOWN = 200
+#: Characters of what a driver or a document has to say for itself.
+REASON = 500
+#: Of a refused configuration every mistake is named, as far as that goes.
+REFUSAL = 4_000
+
+
+class HeadcountView(View, frozen=True, kw_only=True):
+    """Workers by what the failure detector makes of them.
+
+    ``present`` counts those that are being started too; ``wanted`` is the standing decision, null
+    where there is none. Both are 0 and null where only the detector was asked.
+    """
+
+    alive: int
+    suspected: int
+    dead: int
+    unwatched: int
+    present: int
+    wanted: int | None
+
+
+class HostView(View, frozen=True, kw_only=True):
+    """A host of the last one to two minutes, and how it is treated now.
+
+    ``success_share`` and ``latency_seconds`` are null where nothing was asked; ``asked``,
+    ``failed`` and ``strained`` are counts over ``window_seconds`` that operators see.
+    """
+
+    host: str
+    throttled: bool
+    backing_off_until: str | None
+    strain: int
+    interval_seconds: float
+    success_share: float | None
+    latency_seconds: float | None
+    waiting: int
+    window_seconds: float
+    asked: int
+    failed: int
+    strained: int
+    running: int
+
+
+class HostsView(View, frozen=True, kw_only=True):
+    """Hosts, the worst first, then the busiest."""
+
+    hosts: list[HostView]
+
+
+class PartView(View, frozen=True, kw_only=True):
+    """Redis or a MongoDB node. ``missing`` says of figures why they are not there."""
+
+    part: str
+    name: str
+    up: bool
+    problem: str | None
+    figures: dict[str, float]
+    missing: dict[str, str]
+
+
+class LaneView(View, frozen=True, kw_only=True):
+    """A biz of the fleet; null is what could not be read.
+
+    ``finish_seconds`` is how long the backlog lasts at the present rate: null where it never ends.
+    ``dead`` and ``expired`` are counted since the biz exists.
+    """
+
+    tenant: str
+    biz: str
+    queued: int | None
+    leased: int | None
+    delayed: int | None
+    oldest_seconds: float
+    rates: RatesView | None
+    planned_seconds: float | None
+    finish_seconds: float | None
+    late: bool
+    dead: int | None
+    expired: int | None
+
+
+class FleetTotalsView(View, frozen=True, kw_only=True):
+    """All bizs together; ``late`` is how many of them are."""
+
+    bizs: int
+    queued: int
+    leased: int
+    delayed: int
+    oldest_seconds: float
+    rates: RatesView
+    finish_seconds: float | None
+    late: int
+
+
+class UnreadView(View, frozen=True, kw_only=True):
+    """What could not be looked at, and why."""
+
+    what: str
+    why: str
+
+
+class PoolView(View, frozen=True, kw_only=True):
+    """The workers of one pool, the usual one first; the counts are named as those of all workers.
+
+    ``busy`` of the alive hold something, the others are ``idle``. ``kept`` are kept available by
+    stated needs, which come to ``stated``. ``done`` and ``failed`` are requests that its known
+    workers have dealt with, and of these given up on, each since it began.
+    """
+
+    name: str
+    memory_mb: int | None
+    region: str
+    network: str
+    alive: int
+    busy: int
+    idle: int
+    suspected: int
+    dead: int
+    unwatched: int
+    present: int
+    wanted: int | None
+    allowed: int | None
+    kept: int
+    stated: int
+    done: int
+    failed: int
+
+
+class FleetView(View, frozen=True, kw_only=True):
+    """One look at the fleet. Of bizs the 200 with most to do are in it, the late ones first."""
+
+    at: str
+    revision: str
+    config_refused: str | None
+    workers: HeadcountView | None
+    pools: list[PoolView]
+    totals: FleetTotalsView
+    bizs: list[LaneView]
+    hosts: list[HostView]
+    hosts_seen: int
+    parts: list[PartView]
+    stray_items: int | None
+    stray_requests: int | None
+    unread: list[UnreadView]
+
+
+class TickView(View, frozen=True, kw_only=True):
+    """The scheduler's latest tick that ended.
+
+    ``seconds_ago`` is null where none is known; ``faults`` has of each part that failed how often
+    it did.
+    """
+
+    seconds_ago: float | None
+    took_seconds: float
+    faults: dict[str, int]
+
+
+class DeepView(View, frozen=True, kw_only=True):
+    """What answers, and what it runs. It is found at most once in ten seconds.
+
+    ``config_digest`` is the same wherever the same documents are in force; ``workers`` and ``tick``
+    are null while Redis does not say.
+    """
+
+    at: str
+    version: str
+    stage: str
+    revision: str
+    config_digest: str
+    config_refused: bool
+    workers: HeadcountView | None
+    tick: TickView | None
+
+
+class HealthView(View, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether the router can do its work, and which part keeps it from it.
+
+    ``deep`` is what it runs, where that was asked for.
+    """
+
+    status: str
+    parts: dict[str, str]
+    deep: DeepView | None = None
+
+
+def fleet_view(seen: Sample) -> FleetView:
+    """The whole fleet."""
+    bizs = sorted(seen.lanes, key=_most_first)[:BIZS_SHOWN]
+    return FleetView(
+        at=at(seen.at),
+        revision=seen.revision,
+        config_refused=_plain(seen.config_refused, REFUSAL),
+        workers=None if seen.workers is None else headcount_view(seen.workers),
+        pools=[] if seen.workers is None else [_pool_view(one) for one in seen.workers.pools],
+        totals=_totals_view(seen.fleet),
+        bizs=[_lane_view(lane) for lane in bizs],
+        hosts=[host_view(host) for host in seen.hosts],
+        hosts_seen=seen.hosts_seen,
+        parts=[_part_view(look) for look in seen.parts],
+        stray_items=seen.stray_items,
+        stray_requests=seen.stray_requests,
+        unread=[
+            UnreadView(what=one_line(one.what, REASON), why=plain(one.why, REASON))
+            for one in seen.unread
+        ],
+    )
+
+
+def _pool_view(pool: PoolSample) -> PoolView:
+    return PoolView(**msgspec.structs.asdict(pool))
+
+
+def headcount_view(workers: WorkersSample) -> HeadcountView:
+    """The workers."""
+    return HeadcountView(
+        alive=workers.alive,
+        suspected=workers.suspected,
+        dead=workers.dead,
+        unwatched=workers.unwatched,
+        present=workers.present,
+        wanted=workers.wanted,
+    )
+
+
+def host_view(host: HostSample) -> HostView:
+    """A host."""
+    until = host.backing_off_until
+    return HostView(
+        host=host.host,
+        throttled=host.throttled,
+        backing_off_until=None if until is None else at(until),
+        strain=host.strain,
+        interval_seconds=round(host.interval_seconds, 3),
+        success_share=None if host.success_share is None else round(host.success_share, 4),
+        latency_seconds=None if host.latency_seconds is None else round(host.latency_seconds, 4),
+        waiting=host.parked,
+        window_seconds=round(host.window_seconds, 1),
+        asked=host.asked,
+        failed=host.failed,
+        strained=host.strained,
+        running=host.running,
+    )
+
+
+def tick_view(ticked: Ticked) -> TickView:
+    """A tick."""
+    ago = ticked.seconds_ago
+    return TickView(
+        seconds_ago=None if ago is None else round(ago, 1),
+        took_seconds=round(ticked.took_seconds, 3),
+        faults=dict(ticked.faults),
+    )
+
+
+def health_view(status: str, parts: dict[str, str], vitals: Vitals | None) -> HealthView:
+    """How the platform is."""
+    if vitals is None:
+        return HealthView(status=status, parts=parts)
+    return HealthView(
+        status=status,
+        parts=parts,
+        deep=DeepView(
+            at=at(vitals.at),
+            version=vitals.version,
+            stage=vitals.stage,
+            revision=vitals.revision,
+            config_digest=vitals.config_digest,
+            config_refused=vitals.config_refused,
+            workers=None if vitals.workers is None else headcount_view(vitals.workers),
+            tick=None if vitals.ticked is None else tick_view(vitals.ticked),
+        ),
+    )
+
+
+def _totals_view(fleet: FleetSample) -> FleetTotalsView:
+    return FleetTotalsView(
+        bizs=fleet.lanes,
+        queued=fleet.queued,
+        leased=fleet.leased,
+        delayed=fleet.delayed,
+        oldest_seconds=round(fleet.oldest_seconds, 3),
+        rates=RatesView(submitted=rates_of(fleet.submitted), processed=rates_of(fleet.processed)),
+        finish_seconds=fleet.finish_seconds,
+        late=fleet.late,
+    )
+
+
+def _lane_view(lane: LaneSample) -> LaneView:
+    depth, rates = lane.depth, None
+    if lane.submitted is not None and lane.processed is not None:
+        rates = RatesView(submitted=rates_of(lane.submitted), processed=rates_of(lane.processed))
+    return LaneView(
+        tenant=lane.lane.tenant,
+        biz=lane.lane.biz,
+        queued=None if depth is None else depth.queued,
+        leased=None if depth is None else depth.leased,
+        delayed=None if depth is None else depth.delayed,
+        oldest_seconds=round(lane.oldest_seconds, 3),
+        rates=rates,
+        planned_seconds=lane.planned_seconds,
+        finish_seconds=lane.finish_seconds,
+        late=lane.late,
+        dead=None if lane.ledger is None else lane.ledger.dead,
+        expired=None if lane.ledger is None else lane.ledger.expired,
+    )
+
+
+def _plain(reason: str | None, most: int = REASON) -> str | None:
+    """Operators may read logs, but an answer of the API goes further: no password is in it."""
+    return None if reason is None else plain(reason, most)
+
+
+def _part_view(look: NodeHealth) -> PartView:
+    return PartView(
+        part=look.part,
+        name=look.name,
+        up=look.up,
+        problem=_plain(look.error),
+        figures=look.figures,
+        missing={figure: plain(why, REASON) for figure, why in look.missing.items()},
+    )
+
+
+def _most_first(lane: LaneSample) -> tuple[bool, int, str, str]:
+    queued = 0 if lane.depth is None else lane.depth.queued
+    return not lane.late, -queued, lane.lane.tenant, lane.lane.biz

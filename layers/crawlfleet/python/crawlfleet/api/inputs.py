@@ -1,0 +1,206 @@
+"""Reading what clients send: bodies, query parameters. Every mistake is named with its field."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.api.responses import TooLargeBodyError
+from crawlfleet.kernel.errors import InvalidRequestError, Problem
+from crawlfleet.kernel.time import from_ms
+from crawlfleet.kernel.validation import decode, join, named
+from crawlfleet.requests.submission.models import BATCH_LIMIT, Submission
+
+T = TypeVar("T")
+
+#: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.
+BODY_LIMIT: Final = 6_000_000
+#: Entries of one page of a list, unless the caller asks for fewer or more.
+PAGE: Final = 100
+LARGEST_PAGE: Final = 1_000
+#: The header that makes a repeated submission one.
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several entries, each answered on its own."""
+
+    requests: Annotated[list[Submission], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+_batch = msgspec.json.Decoder(Batch)
+_single = msgspec.json.Decoder(Submission)
+
+_JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
+#: Fields of a batch.
+_BATCH: Final = frozenset({"requests"})
+#: What msgspec raises for bytes that are not what was asked for; some it finds to be no UTF-8 late.
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+
+
+def body_of(event: Mapping[str, Any]) -> bytes:
+    """The call's body.
+
+    Raises:
+        TooLargeBodyError: it is longer than :data:`BODY_LIMIT` bytes.
+        InvalidRequestError: it claims to be base64 and is not.
+    """
+    text: str = event.get("body") or ""
+    if event.get("isBase64Encoded"):
+        try:
+            body = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequestError.of("body", "is no base64") from error
+    else:
+        body = text.encode("utf-8", "surrogatepass")
+    if len(body) > BODY_LIMIT:
+        message = f"a call may carry {BODY_LIMIT:,} bytes, this one has {len(body):,}"
+        raise TooLargeBodyError(message)
+    return body
+
+
+def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError], bool]:
+    """The entries of a submission, and whether it is a batch.
+
+    An entry of a batch that is wrong is its error: the others go on without it.
+
+    Raises:
+        InvalidRequestError: the body is neither one entry nor a batch of 1 to 1,000.
+    """
+    try:
+        return list(_batch.decode(body).requests), True
+    except _UNREADABLE:
+        pass
+    top = read(body, dict[str, msgspec.Raw])
+    if "requests" not in top:
+        return [_lone(body, top)], False
+    problems = [Problem(join("", name), _beside(name)) for name in top.keys() - _BATCH]
+    entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
+    problems += [Problem("requests", problem.message) for problem in wrong]
+    if problems or entries is None:
+        raise InvalidRequestError(sorted(problems, key=lambda problem: problem.field))
+    if not 1 <= len(entries) <= BATCH_LIMIT:
+        message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
+        raise InvalidRequestError.of("requests", message)
+    return [_entry(entry, index) for index, entry in enumerate(entries)], True
+
+
+def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
+    """The one entry of a body; where ``requests`` is misspelled, that and nothing else is wrong."""
+    for name in () if "url" in top else top:
+        if name not in Submission.__struct_fields__ and get_close_matches(name[:64], _BATCH):
+            message = 'is no field; a batch is {"requests": [...]}: did you mean requests?'
+            raise InvalidRequestError.of(join("", name), message)
+    return read(body, Submission)
+
+
+def _beside(name: str) -> str:
+    """What is wrong with a field that stands beside a batch's entries."""
+    if name in Submission.__struct_fields__:
+        return 'belongs to each entry of "requests", not beside them'
+    return f"is no field of a batch; it has {named(_BATCH, name)}"
+
+
+def time_in(text: str | None, field: str) -> datetime | None:
+    """A moment: RFC 3339 with a zone, or epoch milliseconds."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 14:
+        return from_ms(int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    message = "must be a time such as 2026-01-31T08:00:00Z, or epoch milliseconds"
+    raise InvalidRequestError.of(field, message)
+
+
+def limit_in(text: str | None) -> int:
+    """How many entries of a page are wanted."""
+    return PAGE if text is None else number_in(text, "limit", 1, LARGEST_PAGE)
+
+
+def number_in(text: str, field: str, least: int, largest: int) -> int:
+    """A whole number in digits."""
+    if text.isascii() and text.isdigit() and len(text) < 8 and least <= int(text) <= largest:
+        return int(text)
+    raise InvalidRequestError.of(field, f"must be a number from {least} to {largest:,}")
+
+
+def job_in(text: str | None) -> str | None:
+    """The name of a job, as requests.submission.models.JobName has it."""
+    if text is None or _JOB.match(text):
+        return text
+    raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")
+
+
+def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
+    """The key under which a submission may be repeated; the header's name is of any case.
+
+    Raises:
+        InvalidRequestError: there are several, or it is not 1 to 255 visible ASCII signs.
+    """
+    many: Mapping[str, Sequence[str]] = event.get("multiValueHeaders") or {}
+    last: Mapping[str, str] = event.get("headers") or {}
+    given = [
+        value
+        for name, values in (many or {name: (value,) for name, value in last.items()}).items()
+        if name.lower() == IDEMPOTENCY_KEY.lower()
+        for value in values
+    ]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidRequestError.of(IDEMPOTENCY_KEY, f"is given {len(given)} times, but takes one")
+    if not _KEY.match(given[0]):
+        raise InvalidRequestError.of(IDEMPOTENCY_KEY, "must be 1 to 255 visible ASCII signs")
+    return given[0]
+
+
+def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) -> None:
+    """Refuse query parameters that mean nothing here: a misspelled filter must not be silent.
+
+    Raises:
+        InvalidRequestError: names each unknown one, and each that has several values.
+    """
+    problems = []
+    for name, values in sorted(given.items()):
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            message = f"is no parameter of this call; it takes {listed}"
+            problems.append(Problem(name[:64], message))
+        elif len(values) > 1:
+            problems.append(Problem(name, f"has {len(values)} values, but takes one"))
+    if problems:
+        raise InvalidRequestError(problems)
+
+
+def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:
+    try:
+        return _single.decode(raw)
+    except _UNREADABLE:
+        _, problems = decode(bytes(raw), Submission)
+        return InvalidRequestError(
+            Problem(f"requests[{index}].{p.field}".rstrip("."), p.message) for p in problems
+        )
+
+
+def read(body: bytes, shape: type[T]) -> T:
+    """The body as JSON of that shape; every mistake is named."""
+    if not body.strip():
+        raise InvalidRequestError.of("body", "is missing: send JSON")
+    value, problems = decode(body, shape)
+    if value is None:
+        raise InvalidRequestError([Problem(p.field or "body", p.message) for p in problems])
+    return value

@@ -1,0 +1,1 @@
+"""The applications: one module a function, and the context that opens what they share."""

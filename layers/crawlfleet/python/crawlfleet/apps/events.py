@@ -1,0 +1,250 @@
+"""An event of the scheduler: the minute's tick, or alarms that SNS brings (SPEC.md A12).
+
+A start by an event: what a rule of EventBridge hands to the scheduler (SPEC.md B1, C2).
+
+Its input is the rule's, its values may be an event's, which is to say anybody's: they go into open
+places of the spider's pattern and nowhere else (jobs.spiders.starts), and are bounded here.
+
+The scheduler's starts by events: a rule of somebody's own has a spider started.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.fleet.models import TickPart
+from crawlfleet.fleet.tick_status import TickPorts, tell_fault
+from crawlfleet.jobs.bidding.redis import RedisBoard
+from crawlfleet.jobs.models import JobOrder
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName
+from crawlfleet.jobs.spiders.mongo import MongoSpiders
+from crawlfleet.jobs.starting import StartingPorts, start_job, wake_for
+from crawlfleet.kernel.errors import (
+    InvalidRequestError,
+    NoConfigurationError,
+    Problem,
+    QuotaExceededError,
+    RejectedError,
+)
+from crawlfleet.kernel.queue_key import Priority
+from crawlfleet.kernel.validation import Count, Slug, decode
+from crawlfleet.requests.ports import RuleStore
+from crawlfleet.requests.submission.job_names import event_name
+
+#: What is kept of a name that stands in a log.
+_LONGEST_ALARM: Final = 200
+_SOURCE: Final = "aws:sns"
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A CloudWatch alarm's change of state, as far as it is told apart. All of it is for the log.
+
+    What is done is decided by what is seen then, not by what an alarm says: it may come twice, or
+    late, and is only the reason for looking at once.
+    """
+
+    name: str
+    state: str
+    at: datetime | None = None
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """What CloudWatch publishes; more fields come with it."""
+
+    AlarmName: str
+    NewStateValue: str
+    StateChangeTime: str = ""
+
+
+_decode = msgspec.json.Decoder(_Message).decode
+
+
+def alarms_in(event: Mapping[str, Any]) -> list[Alarm] | None:
+    """The alarms that an event carries; None where it is no message of SNS, but a tick.
+
+    A message that is no alarm's is left out: somebody published by hand.
+
+    >>> alarms_in({"source": "aws.events"}) is None, alarms_in({"Records": []})
+    (True, [])
+    """
+    records = event.get("Records")
+    if not isinstance(records, list):
+        return None
+    found = []
+    for record in records:
+        if not isinstance(record, Mapping) or record.get("EventSource") != _SOURCE:
+            continue
+        sns = record.get("Sns")
+        message = sns.get("Message") if isinstance(sns, Mapping) else None
+        try:
+            read = _decode(message if isinstance(message, str) else "")
+        except (msgspec.MsgspecError, UnicodeError):
+            continue
+        found.append(
+            Alarm(
+                name=read.AlarmName[:_LONGEST_ALARM],
+                state=read.NewStateValue[:_LONGEST_ALARM],
+                at=_time(read.StateChangeTime),
+            )
+        )
+    return found
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+#: Who started a job, as the job says it.
+BY_EVENT: Final = "event"
+#: What EventBridge calls the event of a rule that has a schedule and no input: a tick.
+_SCHEDULED: Final = "Scheduled Event"
+_NO_INPUT: Final = (
+    "is missing: the event of a rule that starts a spider has an input of the rule's own, as"
+    " infra/spider_rules.py makes it"
+)
+#: What identifies an event, and what does not: in a rule that has a schedule its time does.
+_IDENTITY: Final = frozenset({"id", "time"})
+
+
+class StartEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The input of a rule.
+
+    ``id`` is the event's, ``time`` that of a rule with a schedule: either makes it one job, however
+    often it is delivered. A number among ``values`` is put in as it is written.
+    """
+
+    crawlfleet: Literal["start"]
+    tenant: Slug
+    biz: Slug
+    spider: SpiderName
+    version: Count | None = None
+    values: Annotated[
+        dict[PlaceName, PlaceValue | Annotated[int, Meta(ge=-(2**53), le=2**53)]],
+        Meta(max_length=8),
+    ] = {}
+    priority: Priority | None = None
+    id: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+    time: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+def is_start(event: Mapping[str, Any]) -> bool:
+    """Whether an event is meant to start something: it says so, or is of a rule of somebody's own.
+
+    >>> is_start({"crawlfleet": "start"}), is_start({"detail-type": "Scheduled Event"})
+    (True, False)
+    >>> is_start({"detail-type": "Object Created"})
+    True
+    """
+    return "crawlfleet" in event or event.get("detail-type", _SCHEDULED) != _SCHEDULED
+
+
+def order_in(event: Mapping[str, Any]) -> JobOrder:
+    """The job that an event orders, by a name that is the event's own.
+
+    Raises:
+        InvalidRequestError: names every field that is wrong.
+    """
+    if "crawlfleet" not in event:
+        raise InvalidRequestError.of("crawlfleet", _NO_INPUT)
+    given, problems = decode(_written(event), StartEvent)
+    if given is None:
+        raise InvalidRequestError([Problem(p.field or "event", p.message) for p in problems])
+    identity = given.id
+    if identity is None and given.time is not None:
+        identity = given.time.isoformat()
+    if identity is None:
+        message = "is missing, and so is time: by one of them an event that comes twice is one"
+        raise InvalidRequestError.of("id", message)
+    content = {name: event[name] for name in event.keys() - _IDENTITY}
+    return JobOrder(
+        tenant=given.tenant,
+        biz=given.biz,
+        by=BY_EVENT,
+        name=event_name(given.spider, identity, content),
+        spider=given.spider,
+        version=given.version,
+        values={name: str(value) for name, value in given.values.items()},
+        priority=given.priority,
+    )
+
+
+def what_failed(event: Mapping[str, Any]) -> str:
+    """A word for the event, the same whenever it comes again; nothing of it can be read back."""
+    said = {name: event.get(name) for name in ("tenant", "biz", "spider", "id", "time")}
+    known = {name: value[:256] for name, value in said.items() if isinstance(value, str)}
+    return event_name("start", "", known)
+
+
+def _written(event: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(event)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise InvalidRequestError.of("event", "is no text that JSON can hold") from error
+
+
+#: Characters of a refusal that are told.
+_LONGEST_START: Final = 2_000
+
+
+class EventStarts:
+    """Starts what events order, each once.
+
+    Args:
+        parts: The parts of the world.
+        rules: Freezes the rules of jobs.
+        telling: Is told what is refused.
+    """
+
+    def __init__(self, parts: Parts, rules: RuleStore, telling: TickPorts) -> None:
+        self._parts = parts
+        self._telling = telling
+        self._ports = StartingPorts(
+            jobs=MongoJobs(parts.nodes),
+            spiders=MongoSpiders(parts.nodes),
+            rules=rules,
+            board=RedisBoard(parts.redis),
+        )
+
+    def start(self, event: Mapping[str, Any]) -> dict[str, int | str]:
+        """Start the job that an event orders; what was started before is only told of.
+
+        What is wrong with an event stays wrong: it is told and not raised, so Lambda does not try
+        it again. What may be over in a moment is raised: Lambda tries it twice more, then it is a
+        dead letter.
+
+        Raises:
+            QuotaExceededError: the biz has as many open jobs as it may.
+            CrawlfleetError: a part is away.
+        """
+        try:
+            order = order_in(event)
+            job = start_job(self._ports, self._parts.config.current(), order, self._parts.now())
+        except QuotaExceededError:
+            raise
+        except (RejectedError, NoConfigurationError) as error:
+            return self._refuse(event, error)
+        wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
+        told: dict[str, int | str] = {"job": job.name, "tasks": job.size, "state": job.state.value}
+        whose = {"tenant": job.tenant, "biz": job.biz, "spider": str(job.spider)}
+        self._parts.log.info("started by an event", extra={**told, **whose})
+        return told
+
+    def _refuse(self, event: Mapping[str, Any], error: Exception) -> dict[str, int | str]:
+        why = str(error)[:_LONGEST_START]
+        named = {name: event.get(name) for name in ("tenant", "biz", "spider", "id")}
+        said = {name: value[:64] for name, value in named.items() if isinstance(value, str)}
+        self._parts.log.warning(
+            "an event starts nothing",
+            extra={**said, "error": type(error).__name__, "reason": why},
+        )
+        tell_fault(self._telling, TickPart.STARTS, what_failed(event), self._parts.now())
+        return {"refused": why}

@@ -1,0 +1,230 @@
+"""What the monitor does with what it has seen: incidents, and messages about them.
+
+The monitor: one look at everything, as a sample and as metrics.
+
+What looking at everything needs, for whoever looks: the monitor, and operators by the API.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from typing import Final
+from uuid import uuid4
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.config.documents.biz import MonitorLimits, Stage, Tree
+from crawlfleet.config.documents.policies import BiddingTerms
+from crawlfleet.crawling.politeness.redis import RedisHosts
+from crawlfleet.crawling.records.redis import RedisDataQueue
+from crawlfleet.fleet.models import PoolState
+from crawlfleet.fleet.recovery.orphans import count_strays, lanes_by_tenant
+from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
+from crawlfleet.fleet.staffing import decided
+from crawlfleet.jobs.ports import JobStore
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.metrics import MetricSink
+from crawlfleet.kernel.settings import Need, Settings
+from crawlfleet.monitoring.emf import EmfMetrics
+from crawlfleet.monitoring.incidents.detectors import hosts_to_watch
+from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+from crawlfleet.monitoring.incidents.service import AlarmingPorts, Memory, alarm
+from crawlfleet.monitoring.incidents.sns import SnsNotifier
+from crawlfleet.monitoring.metrics import Emitter
+from crawlfleet.monitoring.models import Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.sampler import SamplingPorts, sample
+from crawlfleet.monitoring.store_health import PartHealth
+from crawlfleet.requests.queue.redis.stats import RedisOverview
+from crawlfleet.requests.queue.stats import NodeHealth
+
+#: Before there has ever been a right configuration: the defaults' thresholds, and nobody's bizs.
+_NOTHING = Tree(revision="", stage=Stage(), tenants={}, bizs={})
+
+
+class Alarms:
+    """The incidents as this environment goes on with them, look by look."""
+
+    def __init__(self, parts: Parts, metrics: MetricSink) -> None:
+        settings = parts.settings
+        self._ports = AlarmingPorts(
+            book=MongoIncidentBook(parts.nodes),
+            notifier=SnsNotifier(
+                settings.people_topic,
+                settings.machines_topic,
+                settings.phones_topic,
+                connect=parts.outside.client,
+            ),
+            metrics=metrics,
+            clock=parts.now,
+            stage=settings.stage,
+            warn=parts.warn,
+        )
+        self._memory = Memory()
+        self._by = f"monitor-{uuid4().hex[:12]}"
+
+    def watched(self) -> list[str]:
+        """Hosts that have incidents, as far as this environment knows: the look asks for them."""
+        return hosts_to_watch(self._memory.incidents.values())
+
+    def before(self) -> Sample | None:
+        """The look before, as far as this environment knows."""
+        return self._memory.before
+
+    def look(self, seen: Sample, tree: Tree | None) -> None:
+        """Go on by one look; see monitoring.incidents.service."""
+        alarm(self._ports, self._memory, seen, _NOTHING if tree is None else tree, self._by)
+
+
+#: A job that no worker suited is told of for so long; so many at most, and as many that wait.
+UNPLACED_FOR: Final = timedelta(minutes=15)
+MOST_UNPLACED: Final = 200
+_NOT_SAID: Final = "nobody has looked after it yet"
+
+
+def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
+    """What is in force, if anything ever was, and why the newest is not."""
+    try:
+        tree = parts.config.current()
+    except CrawlfleetError as error:
+        parts.warn("there is no configuration", error)
+        return None, str(error)
+    return tree, refusal(parts)
+
+
+def refusal(parts: Parts) -> str | None:
+    """Why the newest configuration is not in force; None where it is."""
+    refused = parts.config.refused
+    if refused is None:
+        return None
+    return "; ".join(str(problem) for problem in refused.problems)
+
+
+def sampling_ports(parts: Parts) -> SamplingPorts:
+    """What sampling needs, over the parts of this environment."""
+    bizs, data = RedisBizs(parts.redis), RedisDataQueue(parts.redis)
+
+    def strays(tree: Tree, _: datetime) -> tuple[int, int]:
+        gone = sorted(bizs.gone(lanes_by_tenant(tree)))
+        return count_strays(gone, data, parts.queue, tree.further_pools)
+
+    return SamplingPorts(
+        queue=parts.queue,
+        overview=RedisOverview(parts.redis),
+        store=parts.store,
+        ledgers=parts.ledgers,
+        workers=parts.workers,
+        watch=RedisWatch(parts.redis),
+        hosts=RedisHosts(parts.redis),
+        health=PartHealth(parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes),
+        decided=lambda: decided(parts.staffing),
+        strays=strays,
+        ticked=RedisTicks(parts.redis).last,
+        warn=parts.warn,
+        pools=lambda: pool_states(parts),
+        unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
+    )
+
+
+def _jobs(parts: Parts) -> JobStore:
+    """The jobs; what reads them is imported where a stage has bidding alone."""
+    from crawlfleet.jobs.mongo.store import MongoJobs
+
+    return MongoJobs(parts.nodes)
+
+
+def unplaced_jobs(jobs: JobStore, now: datetime, terms: BiddingTerms) -> list[UnplacedJob]:
+    """Jobs given up of late as no worker suits them, and those that wait beyond the patience.
+
+    Raises:
+        StoreUnavailableError: the home node does not answer.
+    """
+    given_up = jobs.unplaced(now - UNPLACED_FOR, MOST_UNPLACED)
+    waiting = jobs.waiting(now - timedelta(seconds=terms.patience_seconds), MOST_UNPLACED)
+    return [
+        *(
+            UnplacedJob(tenant=job.tenant, biz=job.biz, job=job.name, why=job.trouble or "")
+            for job in given_up
+        ),
+        *(
+            UnplacedJob(
+                tenant=job.tenant,
+                biz=job.biz,
+                job=job.name,
+                why=job.trouble or _NOT_SAID,
+                since=job.created_at,
+            )
+            for job in waiting
+        ),
+    ]
+
+
+def pool_states(parts: Parts) -> list[PoolState]:
+    """What is known of the pools beside the usual one."""
+    return [
+        PoolState(
+            pool=pool,
+            present=len(parts.workers_of(pool.name).live()),
+            staff=decided(parts.staffing, pool.name),
+        )
+        for pool in parts.settings.pools
+    ]
+
+
+class Monitor:
+    """One look at everything."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        metrics = EmfMetrics(parts.settings.stage)
+        self._emitter = Emitter(metrics, parts.warn)
+        self._alarms = Alarms(parts, metrics)
+
+    @cached_property
+    def _ports(self) -> SamplingPorts:
+        return sampling_ports(self._parts)
+
+    def look(self) -> dict[str, object]:
+        """Emit one round; returns the parts that are not well, with their reasons."""
+        tree, refused = configuration(self._parts)
+        try:
+            ports = self._ports
+        except CrawlfleetError as error:
+            seen = self._blind(error, refused)
+        else:
+            seen = sample(
+                ports,
+                tree,
+                self._parts.now(),
+                config_refused=refused,
+                watched=self._alarms.watched(),
+                before=self._alarms.before(),
+            )
+        self._emitter.emit(seen, MonitorLimits() if tree is None else tree.stage.monitor)
+        self._alarms.look(seen, tree)
+        return self._told(seen)
+
+    def _blind(self, error: CrawlfleetError, refused: str | None) -> Sample:
+        """Without so much as the address or password of Redis, which the secret store has."""
+        self._parts.warn("nothing could be looked at", error)
+        return Sample(
+            at=self._parts.now(),
+            parts=(NodeHealth(part="redis", name="redis", up=False, error=str(error)),),
+            config_refused=refused,
+            unread=(Unread(what="everything", why=str(error)),),
+        )
+
+    def _told(self, seen: Sample) -> dict[str, object]:
+        unwell = {f"{look.part}:{look.name}": look.error for look in seen.parts if look.error}
+        if unwell:
+            self._parts.log.warning("parts are not well", extra={"unwell": unwell})
+        missing = {f"{look.part}:{look.name}": look.missing for look in seen.parts if look.missing}
+        if missing:
+            self._parts.log.info("some figures are missing", extra={"missing": missing})
+        return {"unwell": unwell, "unread": [one.what for one in seen.unread]}
+
+
+@lru_cache(maxsize=1)
+def monitor(open_parts: Callable[..., Parts] = Parts) -> Monitor:
+    """The monitor of this environment."""
+    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+    return Monitor(open_parts(settings, "monitor"))

@@ -1,0 +1,100 @@
+"""The ports of cancelling jobs, which the router, the scheduler and every worker have.
+
+The ports of jobs that go on, which every worker and the scheduler have.
+
+The ports of watching and recovery, which every worker and the scheduler have.
+"""
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.crawling.frontier.ports import SeedStore
+from crawlfleet.crawling.politeness.ports import Hosts
+from crawlfleet.fleet.mongo import MongoPoolBook
+from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
+from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.jobs.background import AdvancingPorts
+from crawlfleet.jobs.cancellation import CancellingPorts
+from crawlfleet.jobs.completion import EndingPorts
+from crawlfleet.jobs.expansion import ExpandingPorts
+from crawlfleet.jobs.mongo.reopening import MongoJobStates, MongoLostJobs
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.mongo.usage import MongoDemands
+from crawlfleet.jobs.redis import RedisCancellations
+from crawlfleet.jobs.usage_averages import LearningPorts
+from crawlfleet.requests.mongo.ledger import MongoJournal
+from crawlfleet.requests.mongo.reclaim import MongoDisowning
+from crawlfleet.requests.queue.redis.recovery import RedisFilling, RedisLeaseBook
+from crawlfleet.requests.submission.service import SubmissionPorts
+
+
+def cancelling_ports(parts: Parts) -> CancellingPorts:
+    """Everything on the real parts."""
+    return CancellingPorts(
+        jobs=MongoJobs(parts.nodes),
+        store=parts.store,
+        ledgers=parts.ledgers,
+        cancellations=RedisCancellations(parts.redis),
+        learning=LearningPorts(
+            demands=MongoDemands(parts.nodes),
+            states=MongoJobStates(parts.nodes),
+            warn=parts.warn,
+        ),
+        warn=parts.warn,
+    )
+
+
+def advancing_ports(
+    parts: Parts, submission: SubmissionPorts, seeds: SeedStore, watch: Watch
+) -> AdvancingPorts:
+    """Everything on the real parts.
+
+    What ``submission`` remembers of a backlog is for one thread: it is to be this one's own.
+    """
+    jobs = MongoJobs(parts.nodes)
+    warn = submission.warn
+    learning = LearningPorts(
+        demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
+    )
+    return AdvancingPorts(
+        expanding=ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=submission),
+        ending=EndingPorts(
+            jobs=jobs,
+            ledgers=parts.ledgers,
+            seeds=seeds,
+            store=parts.store,
+            learning=learning,
+            warn=warn,
+        ),
+        lost=MongoLostJobs(parts.nodes),
+        watch=watch,
+        warn=warn,
+    )
+
+
+def recovery_ports(parts: Parts) -> RecoveryPorts:
+    """Everything on the real parts."""
+    return RecoveryPorts(
+        store=parts.store,
+        ledgers=parts.ledgers,
+        disowning=MongoDisowning(parts.nodes),
+        queue=parts.queue,
+        filling=RedisFilling(parts.redis),
+        book=RedisLeaseBook(parts.redis),
+        watch=RedisWatch(parts.redis),
+        journal=MongoJournal(parts.nodes),
+        pools=MongoPoolBook(parts.nodes),
+        warn=parts.warn,
+    )
+
+
+def watch_ports(recovery: RecoveryPorts, hosts: Hosts) -> WatchPorts:
+    """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
+    return WatchPorts(
+        watch=recovery.watch,
+        book=recovery.book,
+        queue=recovery.queue,
+        hosts=hosts,
+        disowning=recovery.disowning,
+        journal=recovery.journal,
+        warn=recovery.warn,
+    )

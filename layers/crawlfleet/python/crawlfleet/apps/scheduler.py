@@ -1,0 +1,309 @@
+"""The scheduler: due schedules, the watch, recovery, scaling, each on its own."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
+from crawlfleet.apps.rounds import advancing_ports, cancelling_ports, recovery_ports, watch_ports
+from crawlfleet.apps.submissions import seeding_ports, submission_ports
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.crawling.frontier.worker import tend_seeds
+from crawlfleet.crawling.politeness.redis import RedisHosts
+from crawlfleet.crawling.records.redis import RedisDataQueue
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
+from crawlfleet.crawling.recrawl.service import RecrawlPorts, resubmit_due
+from crawlfleet.fleet.forecast import OutlookPorts
+from crawlfleet.fleet.models import TickPart
+from crawlfleet.fleet.recovery.orphans import RehomingPorts, StrayPorts, rehome, tell_bizs
+from crawlfleet.fleet.recovery.reaper import stand_watch
+from crawlfleet.fleet.recovery.service import Recovered, recover
+from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
+from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
+from crawlfleet.fleet.tick_status import Faults, TickPorts, tell_tick
+from crawlfleet.jobs.background import advance
+from crawlfleet.jobs.bidding.auction import AwardingPorts, award_jobs
+from crawlfleet.jobs.bidding.redis import RedisBoard
+from crawlfleet.jobs.cancellation import ROUND_SECONDS, cancel_jobs
+from crawlfleet.jobs.mongo.reopening import MongoJobStates
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.mongo.usage import MongoDemands
+from crawlfleet.jobs.schedules.dispatcher import FiringPorts, run_due
+from crawlfleet.jobs.schedules.mongo import MongoSchedules
+from crawlfleet.jobs.spiders.mongo import MongoSpiders
+from crawlfleet.jobs.starting import StartingPorts
+from crawlfleet.jobs.usage_averages import LearningPorts, learn_due
+from crawlfleet.kernel.errors import NoConfigurationError
+from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.kernel.redis.clock import ServerClock
+from crawlfleet.kernel.settings import Need, Settings
+from crawlfleet.monitoring.emf import EmfMetrics
+from crawlfleet.requests.queue.redis.stats import RedisOutlook, RedisOverview
+
+#: A look at the workers takes so long at most, where parts are slow to answer.
+SCALING_SECONDS: Final = 25.0
+#: Jobs are given to workers for so long in a tick.
+AWARD_SECONDS: Final = 5.0
+#: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
+#: on with them.
+JOBS_SECONDS: Final = 15.0
+JOBS_MARGIN_SECONDS: Final = 45.0
+#: What of a tick makes work for workers, or makes them fewer.
+_CHANGES: Final = [
+    "fires",
+    "tasks",
+    "recrawled",
+    "seeded",
+    "buried",
+    "requeued",
+    "orphans",
+    "corrected",
+    "given_over",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verbs:
+    """The verbs of a tick, as far as one that fails is told of by its part."""
+
+    run_due: Callable[..., int] = run_due
+    resubmit_due: Callable[..., int] = resubmit_due
+    tend_seeds: Callable[..., int] = tend_seeds
+    tell_bizs: Callable[..., int] = tell_bizs
+    stand_watch: Callable[..., Sequence[str]] = stand_watch
+    recover: Callable[..., Recovered] = recover
+    scale_all: Callable[..., Mapping[str, Scaled]] = scale_all
+
+
+class Scheduler:
+    """One tick's work."""
+
+    def __init__(self, parts: Parts, verbs: Verbs = Verbs()) -> None:
+        self._parts = parts
+        self._verbs = verbs
+        # What is warned of in a tick is a fault of it, for whoever looks.
+        self._faults = Faults(parts.warn)
+        warn = self._faults.warn
+        metrics = EmfMetrics(parts.settings.stage)
+        self._telling = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics, warn=parts.warn)
+        self._submission = replace(submission_ports(parts), warn=warn)
+        self._firing = FiringPorts(
+            schedules=MongoSchedules(parts.nodes),
+            starting=StartingPorts(
+                jobs=MongoJobs(parts.nodes),
+                spiders=MongoSpiders(parts.nodes),
+                rules=self._submission.rules,
+                board=RedisBoard(parts.redis),
+            ),
+        )
+        self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
+        self._seeding = replace(seeding_ports(parts, self._submission), warn=warn)
+        self._data = RedisDataQueue(parts.redis)
+        self._recovery = replace(recovery_ports(parts), warn=warn)
+        self._rehoming = RehomingPorts(recovery=self._recovery, say=parts.log.warning)
+        self._cancelling = replace(cancelling_ports(parts), warn=warn)
+        self._hosts = RedisHosts(parts.redis)
+        self._learning = LearningPorts(
+            demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
+        )
+        self._strays = StrayPorts(
+            bizs=RedisBizs(parts.redis),
+            data=self._data,
+            queue=parts.queue,
+            metrics=metrics,
+            say=parts.log.warning,
+        )
+        self._advancing = advancing_ports(
+            parts, self._submission, self._seeding.seeds, self._recovery.watch
+        )
+        # Not all of apps.consumer: what probes sites is the workers'.
+        self._awarding = AwardingPorts(
+            jobs=self._advancing.expanding.jobs,
+            board=RedisBoard(parts.redis),
+            demands=MongoDemands(parts.nodes),
+            watch=self._recovery.watch,
+            warn=warn,
+            say=parts.log.info,
+        )
+        self._scaling = ScalingPorts(
+            ahead=OutlookPorts(
+                outlook=RedisOutlook(parts.redis),
+                overview=RedisOverview(parts.redis),
+                data=self._data,
+                hosts=self._hosts,
+                store=parts.store,
+                jobs=self._advancing.expanding.jobs,
+                warn=warn,
+            ),
+            staffing=parts.staffing,
+            workers=parts.workers,
+            waker=parts.waker,
+            limit=parts.limit,
+            warn=warn,
+            pools={
+                pool.name: PoolPorts(
+                    workers=parts.workers_of(pool.name),
+                    waker=parts.waker_of(pool.function),
+                    limit=parts.limit_of(pool.function, pool.ceiling),
+                )
+                for pool in parts.settings.pools
+            },
+        )
+        self._starts = EventStarts(parts, self._submission.rules, self._telling)
+        # Leases are judged by the clock that workers go by.
+        self._clock = ServerClock(parts.redis)
+
+    def answer(
+        self, event: Mapping[str, Any], name: str, time_left: Callable[[], float]
+    ) -> Mapping[str, int | str]:
+        """What an event asks for: an alarm that the workers be looked at, anything else all of it.
+
+        Unless it is of a rule of somebody's own, which has a spider started.
+
+        A stage that is deployed and has no configuration yet has nothing to do, which is no
+        failure: nobody would have to mend it, and each tick would leave a dead letter.
+
+        ``name`` is who this is, for turns and journals; ``time_left`` is in seconds.
+        """
+        alarms = alarms_in(event)
+        if alarms is None and is_start(event):
+            return self._starts.start(event)
+        try:
+            return self.tick(name, time_left) if alarms is None else self.scale(alarms)
+        except NoConfigurationError as error:
+            self._parts.log.info("nothing to do", extra={"reason": str(error)})
+            return {"nothing_to_do": str(error)}
+
+    def scale(self, alarms: Sequence[Alarm]) -> dict[str, int]:
+        """Have as many workers as there should be, at once."""
+        self._clock.sync()
+        done = {"alarms": len(alarms), **_told(self._scale())}
+        said = {"said": [msgspec.to_builtins(alarm) for alarm in alarms]}
+        self._parts.log.info("scaled", extra={**done, **said})
+        return done
+
+    def _scale(self) -> Mapping[str, Scaled]:
+        tree = self._parts.config.current()
+        if unknown := sorted(tree.stage.pools.keys() - self._scaling.pools.keys()):
+            self._parts.log.warning("pools that are not deployed", extra={"pools": unknown})
+        return self._verbs.scale_all(self._scaling, tree, self._clock)
+
+    def tick(self, name: str, time_left: Callable[[], float]) -> dict[str, int]:
+        """Do all of it, and tell of it; a part that fails does not keep the others from running.
+
+        Workers come first: what is slow here must not keep a fleet from them until the time is up.
+        They come last once more where the others have made work for them.
+        """
+        began, faults = time.monotonic(), self._faults
+        faults.begin()
+        try:
+            tree = self._parts.config.current()
+        except NoConfigurationError:
+            self._tell(began)
+            raise
+        done: dict[str, int] = {}
+        self._clock.sync()
+        self._staff(done)
+        with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
+            done["fires"] = self._verbs.run_due(
+                self._firing, tree, self._parts.now(), time_left, faults.warn
+            )
+        with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
+            done["cancelled"] = self._cancel(tree, name, time_left)
+        with faults.within(TickPart.JOBS, "jobs that wait could not be given to workers"):
+            # Before tasks are made: those of what waits for nobody any more are among them.
+            self._award(tree, name, time_left, done)
+        with faults.within(TickPart.JOBS, "jobs could not go on"):
+            until = time.monotonic() + JOBS_SECONDS
+
+            def left() -> float:
+                return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+            advanced = advance(self._advancing, tree, name, self._parts.now, left)
+            done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
+        with faults.within(TickPart.PAGES, "due pages could not be submitted"):
+            done["recrawled"] = self._verbs.resubmit_due(
+                self._recrawl, tree, self._parts.now(), time_left
+            )
+        with faults.within(TickPart.SEEDS, "seeds could not be handed out"):
+            done["seeded"] = self._verbs.tend_seeds(
+                self._seeding, tree, self._parts.now(), time_left
+            )
+        with faults.within(TickPart.BIZS, "it could not be told which bizs there are"):
+            done["strays"] = self._verbs.tell_bizs(self._strays, tree, self._parts.now())
+        self._clock.sync()
+        with faults.within(TickPart.WATCH, "the workers could not be watched"):
+            watching = watch_ports(self._recovery, self._hosts)
+            dead = self._verbs.stand_watch(watching, tree, name, self._clock, time.sleep)
+            done["buried"] = len(dead)
+        with faults.within(TickPart.RECOVERY, "nothing could be recovered"):
+            recovered = self._verbs.recover(self._recovery, tree, name, self._clock(), time_left)
+            done |= {"requeued": recovered.requeued, "expired": recovered.expired}
+            done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
+        with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
+            done["given_over"] = rehome(self._rehoming, tree, name, self._clock(), time_left)
+        with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
+            done["learnt"] = learn_due(self._learning, self._parts.now(), time_left)
+        if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
+            self._staff(done)
+        done["faults"] = faults.counts.total()
+        self._tell(began)
+        self._parts.log.info("ticked", extra=done)
+        return done
+
+    def _cancel(self, tree: Tree, name: str, time_left: Callable[[], float]) -> int:
+        ends_at = time.monotonic() + ROUND_SECONDS
+
+        def left() -> float:
+            return min(time_left(), ends_at - time.monotonic())
+
+        watch = self._recovery.watch
+        return cancel_jobs(self._cancelling, watch, tree, name, self._parts.now(), left)
+
+    def _award(
+        self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
+    ) -> None:
+        until = time.monotonic() + AWARD_SECONDS
+
+        def left() -> float:
+            return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+        if tree.stage.bidding is not None or self._awarding.jobs.placing(1):
+            awarded = award_jobs(self._awarding, tree, name, self._clock, left)
+            done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
+
+    def _staff(self, done: dict[str, int]) -> None:
+        """Have as many workers as there should be; ``done`` is told what came of it."""
+        with self._faults.within(TickPart.SCALING, "consumers could not be started"):
+            before = dict(done)
+            done |= _told(self._scale())
+            for key in [key for key in done if key.startswith("started")]:
+                done[key] += before.get(key, 0)
+
+    def _tell(self, began: float) -> None:
+        tell_tick(self._telling, self._faults.counts, time.monotonic() - began, self._parts.now())
+
+
+def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
+    """What came of scaling, for the answer and the log; of further pools as ``wanted@large``."""
+    told: dict[str, int] = {}
+    for pool, scaled in found.items():
+        at = "" if pool == MAIN_POOL else f"@{pool}"
+        told |= {f"wanted{at}": scaled.staff.needed, f"kept{at}": scaled.staff.kept}
+        told[f"live{at}"] = scaled.live
+        if scaled.limit is not None:
+            told[f"limit{at}"] = scaled.limit
+        told[f"started{at}"] = scaled.started
+    return told
+
+
+@lru_cache(maxsize=1)
+def scheduler(open_parts: Callable[..., Parts] = Parts) -> Scheduler:
+    """The scheduler of this environment."""
+    needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.CEILING)
+    return Scheduler(open_parts(Settings.from_environment(needs=needs), "scheduler"))

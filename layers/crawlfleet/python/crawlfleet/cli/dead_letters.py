@@ -1,0 +1,298 @@
+"""``crawlfleet dead``: what was given up on; read it, have it worked on again, remove it."""
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from crawlfleet.cli.console import (
+    counted,
+    draw,
+    emit,
+    listing,
+    moment,
+    moment_from,
+    note,
+    printable,
+    progress,
+    speaks_to_api,
+    table,
+)
+from crawlfleet.cli.failures import Exit, judge
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.requests.outcomes import REASONS
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Changed, Client, DeadLetter
+
+
+#: Letters that the table shows unless told otherwise.
+_ROWS: Final = 50
+#: What a list says of a letter: the rest, such as its timeline, `dead show` has.
+_LISTED: Final = (
+    "id",
+    "biz",
+    "queued_at",
+    "url",
+    "rule",
+    "rule_version",
+    "job",
+    "attempts",
+    "reason",
+    "error",
+    "status",
+    "answer",
+)
+#: A filter, as the SDK takes it.
+Meant = dict[str, Any]
+
+
+@click.group()
+def dead() -> None:
+    """Read, replay and purge dead letters."""
+
+
+def _filtered(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say which letters are meant; the command gets them as ``meant``."""
+
+    @click.option("--reason", help=f"Given up on for this: {', '.join(REASONS)}.")
+    @click.option(
+        "--status", type=click.IntRange(0, 999), help="The site's last answer; 0: there was none."
+    )
+    @click.option("--rule", help="Of this rule.")
+    @click.option("--host", help="Of this host.")
+    @click.option("--job", help="Of this job.")
+    @click.option("--text", help="With this text in their error or their URL.")
+    @click.option(
+        "--since", metavar="TIME", help="Queued since: 2026-01-31T08:00:00Z, or 15m, 2h, 7d."
+    )
+    @click.option(
+        "--until", metavar="TIME", help="Queued before: a time or an age, as with --since."
+    )
+    @functools.wraps(command)
+    def filtered(*args: Any, since: str | None, until: str | None, **options: Any) -> int:
+        names = ("reason", "status", "rule", "host", "job", "text")
+        meant: Meant = {name: options.pop(name) for name in names}
+        meant |= {"since": moment_from(since), "until": moment_from(until, "until")}
+        given = {name: value for name, value in meant.items() if value is not None}
+        return command(*args, meant=given, **options)
+
+    return filtered
+
+
+@dead.command("list")
+@click.argument("biz")
+@_filtered
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
+)
+@speaks_to_api
+def list_all(fleet: "Client", biz: str, meant: Meant, limit: int | None, as_json: bool) -> int:
+    """List dead letters, oldest first.
+
+    With --json a line of JSON for each.
+    """
+    rows = limit or (None if as_json else _ROWS)
+    found = iter(fleet.dead_letters(biz, **meant, page_size=min(500, rows + 1) if rows else 500))
+    if as_json:
+        for each in islice(found, limit):
+            emit({name: getattr(each, name) for name in _LISTED})
+        return Exit.FINE
+    shown = list(islice(found, rows))
+    if not shown:
+        note(f"there are none with {_said(meant)}" if meant else "there are none")
+        return Exit.FINE
+    rows_of = [
+        (each.id, moment(each.queued_at), each.reason, each.status or None, each.attempts)
+        for each in shown
+    ]
+    columns = ["id", "queued", "reason", "status>", "tries>"]
+    below = [(each.url, each.error) for each in shown]
+    click.echo("\n".join(listing(columns, rows_of, below)))
+    if len(shown) == rows and next(found, None) is not None:
+        note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
+    return Exit.FINE
+
+
+@dead.command()
+@click.argument("biz")
+@click.argument("request_id", metavar="ID")
+@speaks_to_api
+def show(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
+    """Show one dead letter with the site's last answer and the beginning of its body."""
+    found = fleet.dead_letter(biz, request_id)
+    if as_json:
+        emit(found)
+    else:
+        _show(found)
+        note(f"when its cause is mended: crawlfleet dead replay {biz} {found.id}")
+    return Exit.FINE
+
+
+@dead.command()
+@click.argument("biz")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@_filtered
+@click.option("--all", "everything", is_flag=True, help="Every dead letter of the biz.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option(
+    "--current-rule",
+    "current",
+    is_flag=True,
+    help="Read by the rule as it is now, not as it was when they were submitted.",
+)
+@speaks_to_api
+def replay(
+    fleet: "Client",
+    biz: str,
+    ids: Sequence[str],
+    meant: Meant,
+    everything: bool,
+    limit: int | None,
+    current: bool,
+    as_json: bool,
+) -> int:
+    """Have dead letters worked on again: those of the IDs, or those that a filter means."""
+    rule = "current" if current else "frozen"
+    _one_way(ids, meant, everything=everything, limit=limit)
+    if ids:
+        return _each("replayed", ids, lambda one: fleet.replay(biz, one, rule=rule), as_json)
+    with progress("replayed", hidden=as_json) as advance:
+        done = fleet.dead_letters(biz, **meant).replay(
+            rule=rule, limit=limit, everything=everything, progress=advance
+        )
+    return _tell("replayed", done, as_json)
+
+
+@dead.command()
+@click.argument("biz")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@_filtered
+@click.option("--all", "everything", is_flag=True, help="Every dead letter of the biz.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--yes", is_flag=True, help="Do not ask before many are removed.")
+@speaks_to_api
+def purge(
+    fleet: "Client",
+    biz: str,
+    ids: Sequence[str],
+    meant: Meant,
+    everything: bool,
+    limit: int | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Remove dead letters for ever: those of the IDs, or those that a filter means.
+
+    The ledger still counts them as dead.
+    """
+    _one_way(ids, meant, everything=everything, limit=limit)
+    if ids:
+        return _each("purged", ids, lambda one: fleet.purge(biz, one), as_json)
+    if not yes and not _sure(biz, meant):
+        note("nothing was removed")
+        return Exit.FAILED
+    with progress("purged", hidden=as_json) as advance:
+        done = fleet.dead_letters(biz, **meant).purge(
+            limit=limit, everything=everything, progress=advance
+        )
+    return _tell("purged", done, as_json)
+
+
+def _one_way(ids: Sequence[str], meant: Meant, *, everything: bool, limit: int | None) -> None:
+    """Refuse to guess which letters are meant."""
+    ways = bool(ids) + bool(meant) + everything
+    if not ways:
+        raise click.UsageError("which ones? Give IDs, or a filter such as --host, or --all")
+    if ways > 1 or (ids and limit):
+        raise click.UsageError("give IDs, or a filter, or --all: one of them")
+
+
+def _sure(biz: str, meant: Meant) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("many would be removed for ever: say --yes where nobody is asked")
+    which = _said(meant)
+    scope = f"with {which}" if which else "- all of them -"
+    question = f"Remove the dead letters of {biz} {scope} for ever?"
+    return click.confirm(printable(question), err=True)
+
+
+def _said(meant: Meant) -> str:
+    return ", ".join(
+        f"{name} {moment(value) if isinstance(value, datetime) else value}"
+        for name, value in meant.items()
+    )
+
+
+def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_json: bool) -> int:
+    """Change one by one; what fails does not stop the others, unless it is the only one.
+
+    The exit code is the one that each alone would have; of different ones, bad input's comes first.
+    """
+    failed: dict[str, str] = {}
+    codes: set[Exit] = set()
+    with progress(word, hidden=as_json) as advance:
+        for place, one in enumerate(ids, start=1):
+            try:
+                change(one)
+            except CrawlfleetError as error:
+                if len(ids) == 1:
+                    raise
+                failed[one] = str(error)
+                codes.add(judge(error)[0])
+            advance(place, len(ids))
+    if as_json:
+        emit({word: len(ids) - len(failed), "failed": failed})
+    else:
+        for one, why in failed.items():
+            note(f"{one}: {why}")
+        click.echo(f"{word} {len(ids) - len(failed)}")
+    if Exit.BAD_INPUT in codes:
+        return Exit.BAD_INPUT
+    return (codes or {Exit.FINE}).pop() if len(codes) < 2 else Exit.FAILED
+
+
+def _tell(word: str, done: "Changed", as_json: bool) -> int:
+    if as_json:
+        emit({word: done.count, "skipped": done.skipped, "more": done.more})
+        return Exit.FINE
+    click.echo(f"{word} {done.count}")
+    if done.skipped:
+        old = counted(done.skipped, "letter")
+        note(f"left {old} whose time to live has passed: submit those pages anew")
+    if done.more:
+        note("there are more")
+    return Exit.FINE
+
+
+def _show(found: "DeadLetter") -> None:
+    answer = found.answer
+    facts: list[tuple[str, Any]] = [
+        ("id", found.id),
+        ("url", found.url),
+        ("rule", f"{found.rule} ({found.rule_version})"),
+        ("job", found.job),
+        ("queued", moment(found.queued_at)),
+        ("attempts", found.attempts),
+        ("worker", found.worker),
+        ("reason", found.reason),
+        ("error", found.error),
+        ("answered", answer and (answer.status or "nothing")),
+        ("answered by", (answer and answer.url != found.url and answer.url) or None),
+        ("took", answer and f"{answer.seconds:.3f} s"),
+    ]
+    drawn = table(["", ""], [(name, value) for name, value in facts if value is not None])
+    drawn.show_header = False
+    events = [(moment(each.at), each.state, each.by, each.why) for each in found.timeline]
+    draw(drawn, table(["when", "state", "by", "why"], events, title="timeline"))
+    if answer is not None and answer.headers:
+        draw(table(["header", "value"], sorted(answer.headers.items()), title="last answer"))
+    if found.sample is not None:
+        click.echo(f"the body's beginning ({found.sample.encoding}):")
+        click.echo(printable(found.sample.content))

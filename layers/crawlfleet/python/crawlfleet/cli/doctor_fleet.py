@@ -1,0 +1,293 @@
+"""What `crawlfleet doctor` says of the work: workers, backlogs, bizs, hosts, ledgers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from crawlfleet.cli.console import counted, moment
+from crawlfleet.cli.diagnosis import Level, Saying
+from crawlfleet.fleet.models import TickPart
+from crawlfleet.kernel.time import span
+from crawlfleet.monitoring.incidents.capacity_checks import faults_in_words
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Fleet, Headcount, Incident, Ledger, Stats, Tick
+
+
+#: Without a plan, and without the stage's thresholds at hand, this is long to wait.
+LONG_WAIT: Final = timedelta(hours=1)
+#: A scheduler that ticks each minute, and whose tick may take two.
+SILENT_SECONDS: Final = 180.0
+#: Names in one sentence.
+_NAMED: Final = 5
+
+
+def of_workers(count: "Headcount") -> list[Saying]:
+    """Workers that are dead or may be."""
+    if count.dead:
+        return [
+            Saying(
+                "workers",
+                Level.LOOK,
+                f"{_so_many(count.dead, 'worker', 'is', 'are')} dead and not buried",
+                "The minute's tick takes back what they hold. If they stay, look at the "
+                "scheduler's log; `crawlfleet workers BIZ` lists them.",
+            )
+        ]
+    doubtful = count.suspected + count.unwatched
+    if doubtful:
+        return [
+            Saying(
+                "workers",
+                Level.NOTE,
+                f"{_so_many(doubtful, 'worker', 'has', 'have')} been silent for long",
+                "Ask again in some seconds: by then it is known whether they live.",
+            )
+        ]
+    return [Saying("workers", Level.FINE, f"{_so_many(count.alive, 'worker', 'is', 'are')} alive")]
+
+
+def of_tick(tick: "Tick") -> list[Saying]:
+    """Whether the scheduler does its work: who is silent cannot say so."""
+    ago = tick.seconds_ago
+    if ago is None or ago > SILENT_SECONDS:
+        return [
+            Saying(
+                "scheduler",
+                Level.BROKEN,
+                "no tick of it is known" if ago is None else f"its last tick ended {span(ago)} ago",
+                "No schedule runs and nobody starts workers. Is the rule scheduler-tick enabled? "
+                "The scheduler's log says why it fails. After a first deployment, or when Redis "
+                "has lost everything, ask again in a minute.",
+            )
+        ]
+    if tick.faults:
+        return [
+            Saying(
+                "scheduler",
+                Level.LOOK,
+                f"of its last tick, {span(ago)} ago, failed: {faults_in_words(tick.faults)}",
+                f"Its log says why. {_what_is_not_done(tick.faults)}",
+            )
+        ]
+    return [Saying("scheduler", Level.FINE, f"its last tick ended {span(ago)} ago")]
+
+
+def _what_is_not_done(faults: Mapping[str, int]) -> str:
+    said = []
+    if TickPart.STARTS in faults:
+        said.append(
+            "`starts` are events that a rule of yours sent and that started no spider, nor will: "
+            "mend the rule or keep the spider."
+        )
+    if faults.keys() - {TickPart.STARTS}:
+        said.append(
+            "If it stays, what has failed is not done at all: schedules that do not run, workers "
+            "that nobody starts."
+        )
+    return " ".join(said)
+
+
+def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> list[Saying]:
+    """Whether somebody works while there is work."""
+    if count is None or not queued:
+        return []
+    if count.alive or count.present:
+        return [
+            Saying(
+                "backlog",
+                Level.FINE,
+                f"{counted(queued, 'request')} waiting{where}, workers are at them",
+            )
+        ]
+    return [
+        Saying(
+            "backlog",
+            Level.BROKEN,
+            f"{counted(queued, 'request')} waiting{where}, and no worker lives",
+            "The scheduler starts workers every minute. If none comes: its log, the consumer's "
+            "log, and whether the consumer's reserved concurrency is 0 or used up.",
+        )
+    ]
+
+
+def of_fleet(fleet: "Fleet") -> list[Saying]:
+    """What an operator sees."""
+    found = of_backlog(fleet.totals.queued, fleet.workers)
+    for part in fleet.parts:
+        if part.problem:
+            found.append(
+                Saying(
+                    "parts",
+                    Level.LOOK,
+                    f"{_part(part.part, part.name)}: {part.problem}",
+                    'docs/operating.md, "When you are told", says what to do for each.',
+                )
+            )
+    late = [biz for biz in fleet.bizs if biz.late]
+    if late:
+        found.append(
+            Saying(
+                "lateness",
+                Level.LOOK,
+                f"{_so_many(fleet.totals.late, 'biz', 'is', 'are')} late: "
+                + _named(f"{biz.tenant}/{biz.biz}" for biz in late),
+                "`crawlfleet stats BIZ` shows where the time goes; more consumers help "
+                "(fleet.max_consumers) unless phases.wait is large.",
+            )
+        )
+    dead = [biz for biz in fleet.bizs if biz.dead]
+    if dead:
+        total = sum(biz.dead or 0 for biz in dead)
+        found.append(
+            Saying(
+                "dead letters",
+                Level.NOTE,
+                f"{_so_many(total, 'request', 'was', 'were')} given up on: "
+                + _named(f"{biz.tenant}/{biz.biz} {biz.dead:,}" for biz in dead),
+                "`crawlfleet dead list BIZ` says why, `crawlfleet dead replay BIZ` has them "
+                "worked on again.",
+            )
+        )
+    throttled = [host.host for host in fleet.hosts if host.throttled]
+    if throttled:
+        found.append(
+            Saying(
+                "hosts",
+                Level.NOTE,
+                f"{_so_many(len(throttled), 'host', 'asks', 'ask')} for fewer requests: "
+                + _named(throttled),
+                "They are asked more slowly by themselves: `crawlfleet fleet` shows them.",
+            )
+        )
+    strays = (fleet.stray_items or 0) + (fleet.stray_requests or 0)
+    if strays:
+        found.append(
+            Saying(
+                "strays",
+                Level.LOOK,
+                f"{strays:,} items and requests wait for bizs that there are not",
+                "The scheduler's log names them; push a biz of that name.",
+            )
+        )
+    if fleet.unread:
+        found.append(
+            Saying(
+                "fleet",
+                Level.LOOK,
+                "could not be looked at: " + _named(f"{u.what} ({u.why})" for u in fleet.unread),
+                "The router's log and the monitor's have the whole reasons; of rights "
+                'docs/operating.md says what they need: "Rights".',
+            )
+        )
+    return found
+
+
+def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> list[Saying]:
+    """What is open, the gravest and oldest first; ``more``: there may be others than these."""
+    if not found:
+        said = "none is open" if operator else "none is open of its bizs"
+        return [Saying("incidents", Level.FINE, said)]
+    gravest = sorted(found, key=lambda one: (one.severity != "critical", one.since))
+    sayings = [
+        Saying(
+            "incidents",
+            Level.LOOK,
+            f"{one.severity}: {one.place}: {one.title}, since {moment(one.since)}: {one.said}",
+            one.do or "`crawlfleet incidents` tells more.",
+        )
+        for one in gravest[:_NAMED]
+    ]
+    left = len(found) - _NAMED
+    if left > 0:
+        said = f"{left:,} more are open{', at least' if more else ''}"
+        sayings.append(
+            Saying("incidents", Level.LOOK, said, "`crawlfleet incidents` shows all of them.")
+        )
+    return sayings
+
+
+def of_biz(biz: str, stats: "Stats", waited: timedelta | None) -> list[Saying]:
+    """A biz: what was given up on, and how long the oldest has waited."""
+    found = []
+    dead = stats.states.get("dead", 0)
+    if dead:
+        found.append(
+            Saying(
+                biz,
+                Level.NOTE,
+                f"{_so_many(dead, 'request', 'was', 'were')} given up on",
+                f"`crawlfleet dead list {biz}` says why.",
+            )
+        )
+    if waited is not None and waited > LONG_WAIT:
+        found.append(
+            Saying(
+                biz,
+                Level.LOOK,
+                f"the oldest request has waited for {_span(waited)}",
+                f"`crawlfleet stats {biz}` compares the rates and shows where the time goes.",
+            )
+        )
+    return found or [Saying(biz, Level.FINE, f"{stats.unfinished:,} requests are open")]
+
+
+def of_ledger(biz: str, ledger: "Ledger") -> list[Saying]:
+    """Whether everything that was submitted is somewhere."""
+    if ledger.balanced:
+        return [Saying(biz, Level.FINE, "the ledger balances")]
+    what = "in no state" if ledger.difference > 0 else "never submitted"
+    return [
+        Saying(
+            biz,
+            Level.BROKEN,
+            f"{counted(abs(ledger.difference), 'request')} {what}",
+            'Ask again in a minute. If it stays: "Is everything there" in docs/operating.md.',
+        )
+    ]
+
+
+def of_no_biz(biz: str) -> list[Saying]:
+    """A biz that the key's tenant has not."""
+    return [
+        Saying(
+            biz,
+            Level.YOURS,
+            "there is no such biz of this key's tenant",
+            "A biz is a document of the configuration: bizs/TENANT/BIZ.yaml.",
+        )
+    ]
+
+
+def _so_many(number: int, noun: str, one: str, several: str) -> str:
+    """A number of things and its verb.
+
+    >>> _so_many(1, "worker", "is", "are"), _so_many(2, "worker", "is", "are")
+    ('1 worker is', '2 workers are')
+    """
+    return f"{counted(number, noun)} {one if number == 1 else several}"
+
+
+def _part(part: str, name: str) -> str:
+    return part if part == name else f"{part} {name}"
+
+
+def _named(names: Iterable[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> _named(str(n) for n in range(7))
+    '0, 1, 2, 3, 4 and 2 more'
+    """
+    each = list(names)
+    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
+    return ", ".join(each[:_NAMED]) + more
+
+
+def _span(span: timedelta) -> str:
+    """A span as people say it.
+
+    >>> _span(timedelta(minutes=90)), _span(timedelta(days=3))
+    ('1.5 hours', '3.0 days')
+    """
+    hours = span / timedelta(hours=1)
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.1f} days"

@@ -1,0 +1,210 @@
+"""``crawlfleet fleet | hosts``: all of it for operators, the hosts of a biz for its tenant."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from crawlfleet.cli.console import draw, emit, moment, note, printable, speaks_to_api, table
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from crawlfleet.sdk import Client, Fleet, HostState
+
+
+_FIGURES: Final = (
+    "Latency",
+    "MemoryRatio",
+    "CacheRatio",
+    "Connections",
+    "SlowOperations",
+    "LagSeconds",
+)
+
+
+@click.command()
+@speaks_to_api
+def fleet(fleet: "Client", as_json: bool) -> int:
+    """Show the whole fleet: workers, bizs, hosts, parts. For operators' keys.
+
+    Late bizs come first, then those with most to do; the worst hosts first, then the busiest.
+    """
+    found = fleet.fleet()
+    if as_json:
+        emit(found)
+        return Exit.FINE
+    click.echo(printable(headline(found)))
+    if len(found.pools) > 1 or any(pool.stated for pool in found.pools):
+        draw(_pools(found))
+    draw(_parts(found))
+    if found.bizs:
+        draw(_bizs(found))
+    if found.hosts:
+        draw(hosts_table(found.hosts, title=f"hosts ({found.hosts_seen} looked at)"))
+    for one in found.unread:
+        note(f"could not be looked at: {one.what}: {one.why}")
+    for part in found.parts:
+        for name, why in sorted(part.missing.items()):
+            note(f"{part.part} {part.name} has no {name}: {why}")
+    return Exit.FINE
+
+
+@click.command()
+@click.argument("biz")
+@speaks_to_api
+def hosts(fleet: "Client", biz: str, as_json: bool) -> int:
+    """List the hosts that a biz is at or waits for, the worst first.
+
+    A host is throttled while it is left alone after a 429, a 503 or a failed connection, and until
+    it is trusted again. Shares and times are those of the last one to two minutes.
+    """
+    found = fleet.hosts(biz)
+    if as_json:
+        emit({"hosts": found})
+        return Exit.FINE
+    if not found:
+        note("nothing of this biz is at a host now, or waits for one")
+        return Exit.FINE
+    draw(hosts_table(found))
+    return Exit.FINE
+
+
+def headline(found: "Fleet") -> str:
+    """The fleet in a sentence or two.
+
+    >>> from datetime import UTC, datetime
+    >>> from crawlfleet.sdk import Fleet, Headcount
+    >>> count = Headcount(alive=2, suspected=1, dead=0, present=3, wanted=4)
+    >>> print(headline(Fleet(at=datetime(2026, 3, 1, tzinfo=UTC), revision="r1", workers=count)))
+    workers: 2 alive, 1 suspected, 0 dead; 3 present, 4 wanted
+    0 bizs: 0 queued, 0 leased, 0 delayed, 0 late; configuration r1
+    """
+    count, totals = found.workers, found.totals
+    if count is None:
+        workers = "workers: nobody can say now"
+    else:
+        doubtful = f", {count.unwatched} unwatched" if count.unwatched else ""
+        wanted = "-" if count.wanted is None else str(count.wanted)
+        workers = (
+            f"workers: {count.alive} alive, {count.suspected} suspected, {count.dead} dead"
+            f"{doubtful}; {count.present} present, {wanted} wanted"
+        )
+    work = (
+        f"{totals.bizs} bizs: {totals.queued:,} queued, {totals.leased:,} leased, "
+        f"{totals.delayed:,} delayed, {totals.late} late; configuration {found.revision or '-'}"
+    )
+    lines = [workers, work]
+    if found.config_refused:
+        lines.append(f"a newer configuration is refused: {found.config_refused}")
+    strays = (found.stray_items or 0) + (found.stray_requests or 0)
+    if strays:
+        lines.append(f"{strays:,} items and requests wait for bizs that there are not")
+    return "\n".join(lines)
+
+
+def hosts_table(found: "Sequence[HostState]", title: str | None = None) -> "Table":
+    """Hosts as a table."""
+    return table(
+        ["host", "state", "until", "well>", "answers in>", "asked/s>", "waiting>"],
+        [
+            (
+                host.host,
+                "throttled" if host.throttled else "well" if host.success_share else "-",
+                moment(host.backing_off_until),
+                _share(host.success_share),
+                _seconds(host.latency_seconds),
+                f"{host.asked / host.window_seconds:.1f}" if host.asked else "-",
+                host.waiting,
+            )
+            for host in found
+        ],
+        title=title,
+    )
+
+
+def _pools(found: "Fleet") -> "Table":
+    """The pools as a table: what each is, how its workers are, and how many there are to be."""
+    return table(
+        [
+            *("pool", "memory>", "where", "alive>", "busy>", "idle>", "dead>", "wanted>"),
+            *("kept>", "stated>", "done>", "failed>"),
+        ],
+        [
+            (
+                pool.name,
+                "-" if pool.memory_mb is None else f"{pool.memory_mb:,} MB",
+                " ".join(word for word in (pool.region, pool.network) if word) or "-",
+                *(pool.alive, pool.busy, pool.idle, pool.dead),
+                "-" if pool.wanted is None else pool.wanted,
+                *(pool.kept, pool.stated, f"{pool.done:,}", f"{pool.failed:,}"),
+            )
+            for pool in found.pools
+        ],
+        title="pools",
+    )
+
+
+def _parts(found: "Fleet") -> "Table":
+    figures = (
+        "Latency",
+        "MemoryRatio",
+        "CacheRatio",
+        "Connections",
+        "SlowOperations",
+        "LagSeconds",
+    )
+    return table(
+        ["part", "name", "up", *(f"{name}>" for name in figures), "problem"],
+        [
+            (
+                part.part,
+                part.name,
+                "yes" if part.up else "NO",
+                *(_figure(name, part.figures.get(name)) for name in figures),
+                part.problem or "-",
+            )
+            for part in found.parts
+        ],
+        title="parts",
+    )
+
+
+def _bizs(found: "Fleet") -> "Table":
+    return table(
+        ["biz", "queued>", "leased>", "delayed>", "oldest>", "in/s>", "out/s>", "ends in>", "late"],
+        [
+            (
+                f"{biz.tenant}/{biz.biz}",
+                *("-" if one is None else f"{one:,}" for one in (biz.queued, biz.leased)),
+                "-" if biz.delayed is None else f"{biz.delayed:,}",
+                f"{biz.oldest_seconds:.0f} s",
+                "-" if biz.rates is None else f"{biz.rates.submitted.per_60s:.1f}",
+                "-" if biz.rates is None else f"{biz.rates.processed.per_60s:.1f}",
+                "never" if biz.finish_seconds is None else f"{biz.finish_seconds:.0f} s",
+                "LATE" if biz.late else "-",
+            )
+            for biz in found.bizs
+        ],
+        title="bizs",
+    )
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if name == "Latency":
+        return f"{value * 1000:.1f} ms"
+    if name.endswith("Ratio"):
+        return f"{value:.0%}"
+    return f"{value:g}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"

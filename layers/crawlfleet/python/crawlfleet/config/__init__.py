@@ -1,0 +1,1 @@
+"""The config centre: its documents, their validation, loading and publishing."""

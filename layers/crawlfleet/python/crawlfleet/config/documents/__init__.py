@@ -1,0 +1,1 @@
+"""The documents of the config centre: stage, tenant, biz, rule."""

@@ -1,0 +1,321 @@
+"""Whether two configurations say the same (SPEC.md A3, D11), told by a few characters.
+
+What can be wrong with one document of the config centre by itself (SPEC.md A3, H8).
+
+Whether the links of a rule lead to something that reads them. Every function can ask this.
+
+Whether a biz's routes may change so: an id already given must stay findable (SPEC.md A4).
+
+A request is found by the generation that was in force when its id was made (DESIGN.md 3), so what
+has started is history and history is not edited. A new generation starts only after every router
+has had the time to learn of it; else two of them would write the same moment's ids by two routes.
+"""
+
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from crawlfleet.config.documents.biz import Biz, Generation, Needs, Stage, Tree
+from crawlfleet.config.documents.policies import HostLimits, SeedPolicy, Span
+from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
+from crawlfleet.kernel.errors import Problem
+from crawlfleet.kernel.queue_key import TAKEN_NAMES
+from crawlfleet.kernel.states import State
+from crawlfleet.kernel.validation import join, named
+
+#: Characters of a digest: 48 bits, for telling apart, not for keeping out.
+_LENGTH: Final = 12
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest_of(tree: Tree) -> str:
+    """A digest of all documents in force, whatever their revision is called.
+
+    Defaults are part of it: another version of the code may come to another one.
+    """
+    return sha256(_encode((tree.stage, tree.tenants, tree.bizs))).hexdigest()[:_LENGTH]
+
+
+def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
+    """Links that are to be read by what is none of the biz's ``readers``."""
+    for number, follow in enumerate(rule.follow):
+        if follow.rule is not None and follow.rule not in readers:
+            there = named(sorted(readers), follow.rule)
+            said = f"{follow.rule!r} is no rule or spider of this biz; it has {there}"
+            yield Problem(f"follow[{number}].rule", said)
+
+
+#: What the one who reads pages by it says about a rule or a spider; field paths start there.
+ReaderCheck: TypeAlias = Callable[[Rule | Spider], list[Problem]]
+
+#: Collections of one generation; each is a file or two on a node, and a place to look.
+MAX_SHARDS: Final = 4096
+
+_LABELS: Final = frozenset(state.label for state in State)
+
+
+def unchecked(reader: Rule | Spider) -> list[Problem]:  # noqa: ARG001  a ReaderCheck
+    """The check of those who extract nothing and carry no parser: none."""
+    return []
+
+
+def stage_problems(stage: Stage) -> Iterator[Problem]:
+    """Every mistake of a stage document."""
+    yield from repeated("nodes", stage.nodes)
+    if stage.home_node not in stage.nodes:
+        yield Problem("home_node", f"{stage.home_node} is none of nodes")
+    if stage.fleet.min_consumers > stage.fleet.max_consumers:
+        yield Problem("fleet.min_consumers", "is more than max_consumers")
+    for name, pool in stage.pools.items():
+        if name in TAKEN_NAMES:
+            yield Problem(join("pools", name), "is the usual workers' name; `fleet` is theirs")
+        if pool.min_consumers > pool.max_consumers:
+            yield Problem(f"{join('pools', name)}.min_consumers", "is more than max_consumers")
+    yield from _host_problems("hosts", stage.hosts)
+    for host, limits in stage.host_limits.items():
+        yield from _host_problems(join("host_limits", host), limits)
+    if stage.default_proxies is not None and stage.default_proxies not in stage.proxies:
+        yield Problem("default_proxies", f"{stage.default_proxies} is none of proxies")
+    if stage.bidding is not None and not any(msgspec.structs.astuple(stage.bidding.weights)):
+        yield Problem("bidding.weights", "are all 0: nothing would decide who gets a job")
+
+
+def needs_problems(needs: Needs | None) -> Iterator[Problem]:
+    """What is wrong with what a tenant's or a biz's document states that it needs."""
+    if needs is not None and (needs.workers is None) == (needs.requests_per_hour is None):
+        yield Problem("needs", "says one of workers and requests_per_hour")
+
+
+def _host_problems(place: str, limits: HostLimits) -> Iterator[Problem]:
+    if limits.max_backoff_seconds < limits.backoff_seconds:
+        yield Problem(f"{place}.max_backoff_seconds", "is less than backoff_seconds")
+
+
+def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
+    """Every mistake of a biz document that it shows by itself."""
+    yield from _generations_problems(biz)
+    yield from _states_problems(biz)
+    yield from needs_problems(biz.needs)
+    if biz.retry.max_seconds < biz.retry.base_seconds:
+        yield Problem("retry.max_seconds", "is less than base_seconds")
+    yield from _seed_problems(biz.seeds)
+    yield from _recrawl_problems(biz)
+    for name in sorted(biz.rules.keys() & biz.spiders.keys()):
+        yield Problem(join("spiders", name), "is the name of a rule, too")
+    for name, rule in biz.rules.items():
+        found = shape_problems(rule)
+        if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
+            blamed = {problem.field for problem in found}  # one mistake is told once
+            found += [each for each in _checked(rule, check) if each.field not in blamed]
+        found += target_problems(rule, biz.rules.keys() | biz.spiders.keys())
+        yield from _below(join("rules", name), found)
+    for name, spider in biz.spiders.items():
+        yield from _below(join("spiders", name), _checked(spider, check))
+
+
+def no_reader_problems(biz: Biz) -> Iterator[Problem]:
+    """Whether there is anything to read pages by; not to be asked of a part of a document."""
+    if not biz.rules and not biz.spiders:
+        yield Problem("rules", "has no rule, and spiders no spider: nothing would read a page")
+
+
+def _below(place: str, found: list[Problem]) -> Iterator[Problem]:
+    for problem in dict.fromkeys(found):
+        yield Problem(f"{place}.{problem.field}" if problem.field else place, problem.message)
+
+
+def _checked(reader: Rule | Spider, check: ReaderCheck) -> list[Problem]:
+    try:
+        return check(reader)
+    except Exception as error:  # noqa: BLE001  one tenant's rule must not end everyone's reading
+        return [Problem("", f"cannot be checked ({type(error).__name__}: {error})")]
+
+
+def _seed_problems(seeds: SeedPolicy) -> Iterator[Problem]:
+    if (seeds.span is Span.CUSTOM) != (seeds.span_seconds is not None):
+        yield Problem("seeds.span_seconds", "belongs to the span custom, and that needs it")
+    try:
+        ZoneInfo("UTC")
+    except (ZoneInfoNotFoundError, OSError):
+        return  # a function that carries no zones uses none; `crawlfleet config push` knows them
+    try:
+        ZoneInfo(seeds.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield Problem("seeds.timezone", f"{seeds.timezone!r} is no time zone, like Europe/Paris")
+
+
+def _recrawl_problems(biz: Biz) -> Iterator[Problem]:
+    policy = biz.recrawl
+    if policy is None:
+        return
+    if policy.max_seconds < policy.min_seconds:
+        yield Problem("recrawl.max_seconds", "is less than min_seconds")
+    elif not policy.min_seconds <= policy.first_seconds <= policy.max_seconds:
+        yield Problem("recrawl.first_seconds", "is not between min_seconds and max_seconds")
+    # A visit comes up to a tenth later than its interval.
+    if policy.schedule and policy.forget_seconds < 2 * policy.max_seconds:
+        yield Problem("recrawl.forget_seconds", "is less than twice max_seconds: never read again")
+
+
+def _generations_problems(biz: Biz) -> Iterator[Problem]:
+    before: datetime | None = None
+    for index, generation in enumerate(biz.generations):
+        place = f"generations[{index}]"
+        if generation.starts_at.tzinfo is None:
+            yield Problem(f"{place}.starts_at", "has no time zone: end it with Z or an offset")
+        elif before is not None and generation.starts_at <= before:
+            yield Problem(f"{place}.starts_at", "is not later than the generation before it")
+        else:
+            before = generation.starts_at
+        yield from repeated(f"{place}.nodes", generation.nodes)
+        yield from repeated(f"{place}.databases", generation.databases)
+        shards = len(generation.nodes) * len(generation.databases) * generation.shards
+        if shards > MAX_SHARDS:
+            yield Problem(place, f"makes {shards} collections; the most is {MAX_SHARDS}")
+
+
+def _states_problems(biz: Biz) -> Iterator[Problem]:
+    first: dict[int, str] = {}
+    for name, number in biz.states.items():
+        if name in _LABELS:
+            yield Problem(join("states", name), "is a state that every biz has already")
+        if first.setdefault(number, name) != name:
+            yield Problem(join("states", name), f"has the number of {first[number]} ({number})")
+
+
+def repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
+    """Values that are named twice."""
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            yield Problem(f"{place}[{index}]", f"names {value} a second time")
+        seen.add(value)
+
+
+#: How far ahead a new generation must start: several polls of the revision, and the clocks' error.
+LEAD: Final = timedelta(seconds=30)
+
+_DAY: Final = 86_400.0
+#: The longest segment of each span, in seconds; one in which the clock is shifted is a little
+#: longer.
+_SPANS: Final = {
+    Span.HOUR: 3_600.0,
+    Span.DAY: _DAY,
+    Span.WEEK: 7 * _DAY,
+    Span.MONTH: 31 * _DAY,
+}
+#: Pages that are read again come up to a tenth of their interval later.
+_SPREAD: Final = 1.1
+
+
+def change_problems(old: Biz, new: Biz, now: datetime) -> list[Problem]:
+    """What forbids replacing ``old``, which is in force, by ``new``; each is valid by itself."""
+    return list(_problems(old, new, now))
+
+
+def ended_at(biz: Biz, index: int) -> datetime | None:
+    """When nothing of a generation is left, by the TTLs of ``biz``; None for never.
+
+    The last generation never ends, nor does any whose records or seeds are kept for ever. Seeds
+    that were offered for a later time, or wait in a backlog, are not foreseen here: they have no
+    TTL, and who removes a generation looks first whether there are any.
+    """
+    seeds = _seeds_seconds(biz)
+    if index + 1 >= len(biz.generations) or biz.records_ttl_seconds is None or seeds is None:
+        return None
+    seconds = max(
+        biz.ttl_seconds * 2,  # what routing.live_shards allows for
+        biz.ttl_seconds + biz.expiry_grace_seconds,
+        biz.records_ttl_seconds + biz.ttl_seconds,  # a record may be made as late as the TTL
+        seeds,
+        _visits_seconds(biz),
+    )
+    return biz.generations[index + 1].starts_at + timedelta(seconds=seconds)
+
+
+def _seeds_seconds(biz: Biz) -> float | None:
+    """For how long seeds of the last segment that began under a generation may be there.
+
+    They are handed out, end with their requests, and are kept from the segment's end on.
+    """
+    if biz.seeds.span is Span.FOREVER:
+        return None
+    span = _SPANS.get(biz.seeds.span) or biz.seeds.span_seconds or _DAY
+    return span + _DAY + biz.ttl_seconds + biz.seeds.archive_days * _DAY
+
+
+def _visits_seconds(biz: Biz) -> float:
+    """How long until every page that is read again by itself has moved to the next generation.
+
+    Where that is not done, a visit that is not found costs a download and nothing else.
+    """
+    if biz.recrawl is None or not biz.recrawl.schedule:
+        return 0.0
+    return max(biz.recrawl.first_seconds, biz.recrawl.max_seconds) * _SPREAD + biz.ttl_seconds
+
+
+def _problems(old: Biz, new: Biz, now: datetime) -> Iterator[Problem]:
+    if new.collection != old.collection:
+        yield Problem(
+            "collection", f"may not change from {old.collection}: stored requests are found there"
+        )
+    fixed = now + LEAD
+    kept = {generation.starts_at: generation for generation in new.generations}
+    for index, generation in enumerate(old.generations):
+        if generation.starts_at > fixed or kept.get(generation.starts_at) == generation:
+            continue
+        if _has_ended(old, new, index, now):
+            continue
+        yield _history_problem(generation, new, now)
+    known = {generation.starts_at for generation in old.generations}
+    for index, generation in enumerate(new.generations):
+        if generation.starts_at <= fixed and generation.starts_at not in known:
+            yield Problem(
+                f"generations[{index}].starts_at",
+                "must be later than "
+                f"{_written(fixed)}: a new generation starts at least {LEAD.seconds} s from now,"
+                " so that every router knows it first",
+            )
+
+
+def _has_ended(old: Biz, new: Biz, index: int, now: datetime) -> bool:
+    """Whether the generation has ended by both documents: a shorter TTL frees nothing at once."""
+    by_new = msgspec.structs.replace(
+        old,
+        ttl_seconds=new.ttl_seconds,
+        expiry_grace_seconds=new.expiry_grace_seconds,
+        records_ttl_seconds=new.records_ttl_seconds,
+        seeds=new.seeds,
+        recrawl=new.recrawl,
+    )
+    ends = (ended_at(old, index), ended_at(by_new, index))
+    return all(end is not None and end < now for end in ends)
+
+
+def _history_problem(generation: Generation, new: Biz, now: datetime) -> Problem:
+    written = _written(generation.starts_at)
+    for index, candidate in enumerate(new.generations):
+        if candidate.starts_at == generation.starts_at:
+            return Problem(
+                f"generations[{index}]",
+                f"started at {written} and may not change: ids made under it are found by it;"
+                " add a generation that starts later instead",
+            )
+    started = "started at" if generation.starts_at <= now else "is about to start at"
+    if new.records_ttl_seconds is None:
+        until = "while records are kept for ever (records_ttl_seconds is not set)"
+    elif _seeds_seconds(new) is None:
+        until = "while seeds are kept for ever (seeds.span is forever)"
+    else:
+        until = "before the TTL of what was stored under it has passed"
+    return Problem("generations", f"the one that {started} {written} may not be removed {until}")
+
+
+def _written(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

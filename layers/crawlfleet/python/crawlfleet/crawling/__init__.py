@@ -1,0 +1,1 @@
+"""Crawling: from a URL to records."""

@@ -1,0 +1,1 @@
+"""Executors: classes that read a page where a rule does not."""

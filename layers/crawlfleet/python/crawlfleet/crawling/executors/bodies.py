@@ -1,0 +1,163 @@
+"""Bodies as streams: unpacked while they are read, within bounds; text with its encoding found.
+
+A file may come packed (``.csv.gz``), whatever the transfer did; it is known by its first bytes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from crawlfleet.crawling.executors.limits import UNPACKED_BYTES_MAX
+from crawlfleet.kernel.errors import ExtractError
+from crawlfleet.kernel.page import Page
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+#: Bytes that are unpacked, decoded or parsed in one go.
+STEP: Final = 65_536
+
+_GZIP: Final = b"\x1f\x8b"
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
+#: What is called so means the other (WHATWG Encoding Standard).
+_MEANT: Final = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
+#: No encodings of text, or ones that read escapes.
+_REFUSED: Final = frozenset(
+    {"idna", "punycode", "unicode-escape", "raw-unicode-escape", "utf-7", "undefined"}
+)
+
+
+def open_body(page: Page) -> BinaryIO:
+    """The body, unpacked where it is gzip. Reading it raises ExtractError beyond the bound."""
+    if page.body.startswith(_GZIP):
+        return io.BufferedReader(_Gunzip(page.body), STEP)
+    return io.BytesIO(page.body)
+
+
+def chunks_of(page: Page) -> Iterator[bytes]:
+    """The body in steps."""
+    stream = open_body(page)
+    while chunk := stream.read(STEP):
+        yield chunk
+
+
+def codec_of(label: str) -> str | None:
+    """Python's name of an encoding of text, or None.
+
+    >>> codec_of("ISO-8859-1"), codec_of("utf8"), codec_of("zlib"), codec_of("x-none")
+    ('cp1252', 'utf-8', None, None)
+    """
+    try:
+        codec = codecs.lookup(label)
+        "".encode(codec.name)  # refuses what turns bytes into bytes
+    except (LookupError, ValueError, UnicodeError):
+        return None
+    return None if codec.name in _REFUSED else _MEANT.get(codec.name, codec.name)
+
+
+def open_text(page: Page, encoding: str | None = None) -> io.TextIOWrapper:
+    """The body as text with its line ends as they are; what cannot be decoded becomes U+FFFD.
+
+    A byte order mark says the encoding, then the parameter, then the header. Without any of these
+    it is UTF-16 where every other byte is zero, UTF-8 where the beginning is, or Windows-1252.
+    """
+    stream = open_body(page)
+    start = stream.read(STEP)
+    name, mark = _encoding_of(start, page.content_type, encoding)
+    stream = io.BufferedReader(_Again(start[mark:], stream), STEP)
+    return io.TextIOWrapper(stream, encoding=name, errors="replace", newline="")
+
+
+def _encoding_of(start: bytes, content_type: str, encoding: str | None) -> tuple[str, int]:
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            return name, len(mark)
+    header = _CHARSET.search(content_type)
+    for label in (encoding, header[1] if header else None):
+        if label is not None and (codec := codec_of(label)) is not None:
+            return codec, 0
+    head = start[:1000]
+    for odd, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if len(head) > 3 and head[odd::2].count(0) > 0.9 * len(head[odd::2]):
+            return name, 0
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start, final=len(start) < STEP)
+    except UnicodeDecodeError:
+        return "cp1252", 0
+    return "utf-8", 0
+
+
+class _Gunzip(io.RawIOBase):
+    """Gzip of one member or several, as a stream."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = memoryview(packed)
+        self._at = 0
+        self._given = 0
+        self._ended = False
+        self._inflate = zlib.decompressobj(wbits=31)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        into = memoryview(buffer).cast("B")
+        try:
+            out = self._some(len(into))
+        except zlib.error as error:
+            raise ExtractError("page", f"broken gzip: {error}") from error
+        self._given += len(out)
+        if self._given > UNPACKED_BYTES_MAX:
+            raise ExtractError("page", f"unpacks to more than {UNPACKED_BYTES_MAX:,} bytes")
+        into[: len(out)] = out
+        return len(out)
+
+    def _some(self, most: int) -> bytes:
+        while not self._ended:
+            if self._inflate.eof:
+                self._at -= len(self._inflate.unused_data)
+                if bytes(self._packed[self._at : self._at + 2]) != _GZIP:
+                    self._ended = True  # what follows the last member is padding
+                    break
+                self._inflate = zlib.decompressobj(wbits=31)
+            tail = self._inflate.unconsumed_tail
+            if not tail:
+                tail = bytes(self._packed[self._at : self._at + STEP])
+                self._at += len(tail)
+            out = self._inflate.decompress(tail, most)
+            if out:
+                return out
+            if not tail and not self._inflate.eof:
+                raise zlib.error("it ends too early")
+        return b""
+
+
+class _Again(io.RawIOBase):
+    """A stream whose beginning was read already."""
+
+    def __init__(self, start: bytes, rest: BinaryIO) -> None:
+        self._start = start
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        into = memoryview(buffer).cast("B")
+        out = self._start[: len(into)] or self._rest.read(len(into))
+        self._start = self._start[len(into) :]
+        into[: len(out)] = out
+        return len(out)

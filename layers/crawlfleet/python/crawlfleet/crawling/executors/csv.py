@@ -1,0 +1,316 @@
+"""``csv``: a table of separated values, row by row, however large.
+
+How a file of separated values is written: lines within bounds, and the delimiter found out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from crawlfleet.config.documents.rule import Name
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.crawling.executors.bodies import codec_of, open_text
+from crawlfleet.crawling.executors.columns import CellError, Column, Decimal, Placed, place_columns
+from crawlfleet.crawling.executors.page import LinkField, with_links
+from crawlfleet.crawling.executors.runner import BadRecords
+from crawlfleet.kernel.errors import ExtractError, Problem
+from crawlfleet.kernel.page import Page
+from crawlfleet.requests.models import Skipped
+
+#: Characters of a row, over all of its lines.
+ROW_CHARACTERS_MAX: Final = 1_000_000
+#: Cells of a row.
+CELLS_MAX: Final = 2_000
+
+# A cell is bounded by its row; the csv module's own bound, which is the process's, is an eighth.
+csv.field_size_limit(ROW_CHARACTERS_MAX)
+
+_DELIMITERS: Final = (",", ";", "\t", "|")
+#: Rows, and characters of them, that a delimiter is judged by.
+_SAMPLE_ROWS: Final = 30
+_SAMPLE_CHARACTERS: Final = 65_536
+
+
+class TooLongRowError(Exception):
+    """A row is longer than it may be; the next line begins another one."""
+
+
+class Lines:
+    """Lines as the csv module takes them; none of its rows can take more than the bound.
+
+    Attributes:
+        number: Lines given so far.
+        row_started: Number of the first line of the row that is being read.
+    """
+
+    def __init__(self, text: io.TextIOWrapper, context: Context) -> None:
+        self._text = text
+        self._context = context
+        self._row = 0
+        self.number = 0
+        self.row_started = 1
+
+    def begin_row(self) -> None:
+        """To be called before each row."""
+        self._row = 0
+        self.row_started = self.number + 1
+        if self.number & 1023 == 0:
+            self._context.tick()
+
+    def skip(self, count: int) -> None:
+        """Leave out lines."""
+        for _ in range(count):
+            if not self._text.readline(ROW_CHARACTERS_MAX):
+                return
+            self.number += 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(ROW_CHARACTERS_MAX + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._row += len(line)
+        if self._row > ROW_CHARACTERS_MAX:
+            while line and not line.endswith(("\n", "\r")):
+                self._context.tick()
+                line = self._text.readline(ROW_CHARACTERS_MAX)
+            raise TooLongRowError
+        return line
+
+
+def find_delimiter(sample: str, quote: str | None) -> str:
+    r"""The delimiter that cuts the first rows into equally many cells; a comma where none does.
+
+    >>> find_delimiter('name;price\n"a, b";1,5\n"c;d";2,5\n', '"')
+    ';'
+    >>> find_delimiter("just one column\nof words\n", '"')
+    ','
+    """
+    best, best_score = ",", (0.0, 1)
+    lines = sample[:_SAMPLE_CHARACTERS].splitlines(keepends=True)
+    if len(sample) >= _SAMPLE_CHARACTERS and len(lines) > 1:
+        lines.pop()  # it may be half a line
+    for delimiter in _DELIMITERS:
+        widths = _widths(lines, delimiter, quote)
+        if not widths or widths[0] < 2:
+            continue
+        score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _widths(lines: list[str], delimiter: str, quote: str | None) -> list[int]:
+    widths: list[int] = []
+    rows = reader_of(lines, delimiter, quote, strict=False)
+    try:
+        for row in rows:
+            if row:
+                widths.append(len(row))
+            if len(widths) >= _SAMPLE_ROWS:
+                break
+    except csv.Error:
+        pass  # what was read until here tells
+    return widths
+
+
+def reader_of(
+    lines: Iterable[str], delimiter: str, quote: str | None, *, strict: bool = True
+) -> Iterator[list[str]]:
+    """Rows of cells; ``quote`` is None where quotes mean nothing."""
+    if quote is None:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=strict)
+    return csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=strict)
+
+
+_SAMPLE: Final = 65_536
+
+
+class CsvParameters(Parameters, frozen=True, kw_only=True):
+    """A byte order mark says the encoding, then ``encoding``, then the header of the answer.
+
+    ``delimiter`` is found out unless it is said. ``quote`` is null where quotes mean nothing.
+    ``skip`` lines come before the header; without ``header`` the first row is data, and columns
+    are called by ``names``, or ``column_1`` and so on. ``columns`` says which columns become which
+    fields; without it each becomes one, as text. ``decimal`` is the decimal mark of all numbers.
+    ``bad_rows`` says what becomes of rows with too few or too many cells, or cells of a wrong type.
+    """
+
+    encoding: Annotated[str, Meta(min_length=1, max_length=40)] | None = None
+    delimiter: Annotated[str, Meta(min_length=1, max_length=1)] | None = None
+    quote: Annotated[str, Meta(min_length=1, max_length=1)] | None = '"'
+    skip: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    header: bool = True
+    names: Annotated[tuple[Name, ...], Meta(max_length=CELLS_MAX)] = ()
+    columns: Annotated[dict[Name, Column], Meta(max_length=500)] = {}  # noqa: RUF012  structs copy it
+    decimal: Decimal = Decimal.POINT
+    bad_rows: BadRecords = BadRecords.FAIL
+    link: LinkField | None = None
+
+
+class CsvFile(Executor[CsvParameters]):
+    """A record of each row."""
+
+    name = "csv"
+    Parameters = CsvParameters
+
+    def read(self, page: Page, context: Context) -> Iterator[Found]:
+        """In the file's order; a row's place is the line it begins at."""
+        yield from with_links(self._rows(page, context), self.parameters.link, context)
+
+    def _rows(self, page: Page, context: Context) -> Iterator[Found]:
+        table = _Table(self.parameters, page, context)
+        placed = table.placed()
+        width = len(table.titles)
+        for place, row in table:
+            if isinstance(row, str):
+                yield self._bad(place, row)
+                continue
+            cells = row
+            if len(cells) != width:
+                while len(cells) > width and not cells[-1]:
+                    cells.pop()
+                if len(cells) != width:
+                    yield self._bad(
+                        place, f"has {len(cells)} cells where there are {width} columns"
+                    )
+                    continue
+            if placed is None:
+                yield dict(zip(table.titles, cells, strict=True))
+                continue
+            record: dict[str, object] = {}
+            try:
+                for column in placed:
+                    record[column.name] = column.value(cells)
+            except CellError as error:
+                yield self._bad(f"{place}.{column.name}", str(error))
+                continue
+            yield record
+
+    def _bad(self, place: str, why: str) -> Skipped:
+        if self.parameters.bad_rows is BadRecords.FAIL:
+            raise ExtractError(place, why)
+        return Skipped(place, why)
+
+    @classmethod
+    def problems(cls, parameters: CsvParameters) -> Iterable[Problem]:
+        """An encoding that there is, marks that differ, columns that can be found."""
+        if parameters.encoding is not None and codec_of(parameters.encoding) is None:
+            yield Problem("encoding", f"{parameters.encoding!r} is no encoding of text")
+        for name in ("delimiter", "quote"):
+            if getattr(parameters, name) in ("\n", "\r", " "):
+                yield Problem(name, "must be no space and no end of a line")
+        if parameters.delimiter is not None and parameters.delimiter == parameters.quote:
+            yield Problem("quote", "is the delimiter, too")
+        for name, column in parameters.columns.items():
+            if column.header is not None and column.index is not None:
+                yield Problem(f"columns.{name}", "has a header and an index: one says where it is")
+            named = parameters.header or parameters.names
+            if not named and column.index is None:
+                yield Problem(f"columns.{name}.index", "is missing: there is no header")
+            if column.required and column.default is not None:
+                yield Problem(f"columns.{name}.default", "never applies to a required column")
+        fields = cls.fields(parameters)
+        if parameters.link is not None and fields is not None:
+            yield from parameters.link.problems(fields)
+
+    @classmethod
+    def fields(cls, parameters: CsvParameters) -> Iterable[str] | None:
+        """Those that are named; without names the file says it."""
+        return parameters.columns or parameters.names or None
+
+
+class _Table:
+    """An opened file: its columns' titles, then its rows, each with its place."""
+
+    def __init__(self, parameters: CsvParameters, page: Page, context: Context) -> None:
+        self._parameters = parameters
+        text = open_text(page, parameters.encoding)
+        delimiter = parameters.delimiter
+        if delimiter is None:
+            sample = open_text(page, parameters.encoding)
+            Lines(sample, context).skip(parameters.skip)
+            delimiter = find_delimiter(sample.read(_SAMPLE), parameters.quote)
+        self._lines = Lines(text, context)
+        self._lines.skip(parameters.skip)
+        self._reader = reader_of(self._lines, delimiter, parameters.quote)
+        self._first: tuple[str, list[str] | str] | None = None
+        self.titles = self._titles()
+
+    def _titles(self) -> list[str]:
+        first = self._next()
+        if first is None:
+            return list(self._parameters.names)
+        place, row = first
+        if isinstance(row, str):
+            raise ExtractError(place, row)
+        if not self._parameters.header:
+            self._first = first
+            return list(self._parameters.names) or [f"column_{n + 1}" for n in range(len(row))]
+        while len(row) > 1 and not row[-1].strip():
+            row.pop()
+        return list(self._parameters.names) or _unique(row)
+
+    def placed(self) -> list[Placed] | None:
+        """The columns that become fields; None where all do as they are."""
+        if not self._parameters.columns:
+            return None
+        try:
+            return place_columns(self._parameters.columns, self.titles, self._parameters.decimal)
+        except CellError as error:
+            field, _, why = str(error).partition(": ")
+            raise ExtractError(field, why) from error
+
+    def __iter__(self) -> Iterator[tuple[str, list[str] | str]]:
+        if self._first is not None:
+            yield self._first
+        while (row := self._next()) is not None:
+            yield row
+
+    def _next(self) -> tuple[str, list[str] | str] | None:
+        """The next row that is not empty, or why there is none at that place."""
+        while True:
+            self._lines.begin_row()
+            try:
+                row = next(self._reader, None)
+            except csv.Error as error:
+                return f"line {self._lines.row_started}", str(error)
+            except TooLongRowError:
+                why = f"a row of more than {ROW_CHARACTERS_MAX:,} characters"
+                return f"line {self._lines.row_started}", f"{why}; is a quote not closed?"
+            if row is None:
+                return None
+            if len(row) > CELLS_MAX:
+                return f"line {self._lines.row_started}", f"has more than {CELLS_MAX:,} cells"
+            if row:
+                return f"line {self._lines.row_started}", row
+
+
+def _unique(row: Sequence[str]) -> list[str]:
+    """Titles that differ: an empty one has its place, a repeated one the number of the repeat.
+
+    >>> _unique(["a", "a", "", "a_2"])
+    ['a', 'a_3', 'column_3', 'a_2']
+    """
+    plain = [
+        cell.replace("\x00", "").strip() or f"column_{index + 1}" for index, cell in enumerate(row)
+    ]
+    taken, seen = set(plain), Counter[str]()
+    titles: list[str] = []
+    for title in plain:
+        seen[title] += 1
+        name, number = title, seen[title]
+        while number > 1 and name in taken:
+            name, number = f"{title}_{number}", number + 1
+        taken.add(name)
+        titles.append(name)
+    return titles

@@ -1,0 +1,330 @@
+"""Whether a spider says exactly what its executor declares (SPEC.md B8).
+
+Which executors there are: built in, of installed packages, and of files dropped into a folder.
+
+An installed package names its own under the entry point group ``crawlfleet.executors``; in a folder
+every ``*.py`` that does not begin with an underscore is looked into. Nothing is imported before it
+is asked for. Something broken is told (:attr:`Registry.problems`) and breaks nothing else; a name
+that two have belongs to neither, so that no spider runs what it does not mean.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from threading import RLock
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
+from crawlfleet.crawling.executors.base import Executor, Parameters, UsedRule
+from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.validation import decode, named
+
+#: What the extractor says of a rule's selectors.
+RuleCheck: TypeAlias = Callable[[Rule], list[Problem]]
+
+_PLACE: Final = "parameters"
+
+
+def unchecked_rule(rule: Rule) -> list[Problem]:  # noqa: ARG001  a RuleCheck
+    """The word of those who carry no parser: nothing."""
+    return []
+
+
+def read_parameters(
+    executor: type[Executor[Any]], spider: Spider
+) -> tuple[Parameters | None, list[Problem]]:
+    """The parameters as the executor's struct, or None and every mistake, each with its place."""
+    try:
+        written = msgspec.json.encode(spider.parameters)
+    except (TypeError, ValueError, RecursionError) as error:
+        return None, [Problem(_PLACE, f"cannot be written as JSON: {error}")]
+    parameters, problems = decode(written, executor.Parameters)
+    return parameters, [_placed(problem) for problem in problems]
+
+
+def parameters_problems(
+    executor: type[Executor[Any]], spider: Spider, check_rule: RuleCheck
+) -> list[Problem]:
+    """Every mistake of a spider of this executor; places start at the spider."""
+    parameters, problems = read_parameters(executor, spider)
+    if parameters is None:
+        return problems
+    try:
+        problems = [_placed(problem) for problem in executor.problems(parameters)]
+        for used in executor.used_rules(parameters):
+            problems += _rule_problems(used, check_rule)
+        problems += _key_problems(spider, executor.fields(parameters))
+    except Exception as error:  # noqa: BLE001  one executor must not end everyone's reading
+        problems.append(Problem(_PLACE, f"cannot be checked ({type(error).__name__}: {error})"))
+    return list(dict.fromkeys(problems))
+
+
+def _rule_problems(used: UsedRule, check_rule: RuleCheck) -> Iterator[Problem]:
+    found = shape_problems(used.rule)
+    if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
+        blamed = {problem.field for problem in found}  # one mistake is told once
+        found += [each for each in check_rule(used.rule) if each.field not in blamed]
+    for problem in found:
+        field = problem.field
+        for at, place in used.places.items():
+            if field == at or field.startswith((f"{at}.", f"{at}[")):
+                field = place + field[len(at) :]
+                break
+        yield _placed(Problem(field, problem.message))
+
+
+def _key_problems(spider: Spider, fields: Any) -> Iterator[Problem]:
+    if fields is None:
+        return
+    there = list(fields)
+    for index, name in enumerate(spider.key):
+        if name not in there:
+            message = f"{name!r} is no field of the records; they have {named(there, name)}"
+            yield Problem(f"key[{index}]", message)
+
+
+def _placed(problem: Problem) -> Problem:
+    dot = "" if not problem.field or problem.field.startswith("[") else "."
+    return Problem(f"{_PLACE}{dot}{problem.field}", problem.message)
+
+
+GROUP: Final = "crawlfleet.executors"
+#: Where each of ours is. ``scrapy`` needs the extra of that name.
+BUILT_IN: Final[dict[str, str]] = {
+    "csv": "crawlfleet.crawling.executors.csv:CsvFile",
+    "detail": "crawlfleet.crawling.executors.page:Detail",
+    "feed": "crawlfleet.crawling.executors.feed:Feed",
+    "json": "crawlfleet.crawling.executors.json:JsonFile",
+    "paginated_list": "crawlfleet.crawling.executors.page:PaginatedList",
+    "scrapy": "crawlfleet.crawling.executors.scrapy_spider:ScrapySpider",
+    "sitemap": "crawlfleet.crawling.executors.sitemap:Sitemap",
+    "url_list": "crawlfleet.crawling.executors.url_list:UrlList",
+    "xml": "crawlfleet.crawling.executors.xml:XmlFile",
+}
+
+AnyExecutor: TypeAlias = Executor[Any]
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+class Registry:
+    """The executors by name. Safe to share between threads.
+
+    Args:
+        folder: Where files are dropped; None for nowhere. It need not exist.
+        installed: Whether packages are asked.
+
+    >>> Registry().find("sitemap").__name__
+    'Sitemap'
+    """
+
+    def __init__(self, folder: Path | None = None, *, installed: bool = True) -> None:
+        self._folder = folder
+        self._installed = installed
+        self._lock = RLock()
+        self._found: dict[str, _Source] | None = None
+        self._problems: list[Problem] = []
+
+    def names(self) -> tuple[str, ...]:
+        """All names, sorted; one that two have stands here, too."""
+        return tuple(sorted(self._sources()))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with files and packages, and names that two have."""
+        self._sources()
+        return tuple(self._problems)
+
+    def find(self, name: str) -> type[AnyExecutor]:
+        """The executor of that name.
+
+        Raises:
+            ConfigError: there is none, two have the name, or it cannot be imported; says which.
+        """
+        source = self._sources().get(name)
+        if source is None:
+            message = f"{name!r} is no executor here; there are {named(self.names(), name)}"
+            broken = [str(problem) for problem in self._problems]
+            raise ConfigError([Problem("executor", "; ".join([message, *broken[:3]]))])
+        if source.twice:
+            raise ConfigError([Problem("executor", f"{name!r} is {source.twice}")])
+        try:
+            return source.load()
+        except _BrokenError as error:
+            message = f"{name!r} of {source.where} cannot be used: {error}"
+            raise ConfigError([Problem("executor", message)]) from error
+
+    def _sources(self) -> dict[str, _Source]:
+        with self._lock:
+            if self._found is None:
+                found: dict[str, _Source] = {}
+                for source in self._all():
+                    other = found.get(source.name)
+                    if other is None:
+                        found[source.name] = source
+                        continue
+                    twice = f"the name of two executors: {other.where} and {source.where}"
+                    found[source.name] = other._replace(twice=other.twice or twice)
+                    self._problems.append(Problem(source.where, f"{source.name!r} is {twice}"))
+                self._found = found
+            return self._found
+
+    def _all(self) -> Iterator[_Source]:
+        for name, place in BUILT_IN.items():
+            yield _Source(name, "crawlfleet", _of_place(name, place))
+        for point in sorted(entry_points(group=GROUP)) if self._installed else ():
+            where = f"package {point.dist.name}" if point.dist else f"entry point {point.value}"
+            yield _Source(point.name, where, _of_point(point))
+        for file in sorted(self._folder.glob("*.py")) if self._folder is not None else ():
+            if not file.name.startswith("_"):
+                yield from self._of_file(file)
+
+    def _of_file(self, file: Path) -> Iterator[_Source]:
+        where = f"{file.parent.name}/{file.name}"
+        try:
+            classes = _executors_of(_import_file(file))
+        except _BrokenError as error:
+            self._problems.append(Problem(where, str(error)))
+            return
+        if not classes:
+            self._problems.append(Problem(where, "defines no Executor"))
+        for executor in classes:
+            try:
+                yield _Source(_checked(executor).name, where, _of_class(executor))
+            except _BrokenError as error:
+                self._problems.append(Problem(where, str(error)))
+
+
+class _Source(NamedTuple):
+    name: str
+    where: str
+    load: Callable[[], type[AnyExecutor]]
+    twice: str = ""
+
+
+class _BrokenError(Exception):
+    """What should be an executor is none; says why."""
+
+
+def _of_class(executor: type[AnyExecutor]) -> Callable[[], type[AnyExecutor]]:
+    return lambda: executor
+
+
+def _of_place(name: str, place: str) -> Callable[[], type[AnyExecutor]]:
+    module, _, attribute = place.partition(":")
+    return lambda: _named(
+        name, _guarded(lambda: getattr(importlib.import_module(module), attribute))
+    )
+
+
+def _of_point(point: EntryPoint) -> Callable[[], type[AnyExecutor]]:
+    return lambda: _named(point.name, _guarded(point.load))
+
+
+def _guarded(load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except (Exception, SystemExit) as error:
+        raise _BrokenError(_sentence(error)) from error
+
+
+def _named(name: str, executor: Any) -> type[AnyExecutor]:
+    if not (inspect.isclass(executor) and issubclass(executor, Executor)):
+        raise _BrokenError(f"{executor!r} is no class derived from Executor")
+    if _checked(executor).name != name:
+        raise _BrokenError(f"{executor.__name__} calls itself {executor.name!r}")
+    return executor
+
+
+def _checked(executor: type[AnyExecutor]) -> type[AnyExecutor]:
+    name = getattr(executor, "name", None)
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise _BrokenError(
+            f"{executor.__name__} has no name of lower-case letters, digits and underscores"
+        )
+    declared: object = executor.Parameters
+    if not (isinstance(declared, type) and issubclass(declared, Parameters)):
+        raise _BrokenError(f"{executor.__name__}.Parameters is not derived from Parameters")
+    try:
+        msgspec.json.Decoder(declared)
+    except (TypeError, NameError) as error:
+        raise _BrokenError(f"{executor.__name__}.Parameters: {error}") from error
+    return executor
+
+
+def _import_file(file: Path) -> Any:
+    """The module of a file, under a name of its own: it must not pass for a package's."""
+    name = f"crawlfleet_dropped_in_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise _BrokenError("is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # msgspec resolves annotations by it
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _BrokenError(_sentence(error)) from error
+    return module
+
+
+def _executors_of(module: Any) -> list[type[AnyExecutor]]:
+    """The classes that the module itself defines, bases of others aside."""
+    return [
+        each
+        for each in vars(module).values()
+        if inspect.isclass(each)
+        and issubclass(each, Executor)
+        and each.__module__ == module.__name__
+        and not inspect.isabstract(each)
+    ]
+
+
+def _sentence(error: BaseException) -> str:
+    line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {said[:300]}{line}"
+
+
+#: What is built in and installed.
+_DEFAULT: Final = Registry()
+
+
+def check_spider(
+    spider: Spider,
+    prefix: str = "",
+    *,
+    registry: Registry = _DEFAULT,
+    check_rule: RuleCheck = unchecked_rule,
+) -> list[Problem]:
+    r"""Every mistake of a spider; empty for one that can be put in force (SPEC.md B8).
+
+    Args:
+        spider: The configuration.
+        prefix: Leads the names of the fields: ``spiders.news.``.
+        registry: The executors there are.
+        check_rule: The extractor's word on the selectors among the parameters.
+
+    >>> from crawlfleet.config.documents.rule import Spider
+    >>> wrong = Spider(executor="url_list", parameters={"max_urls": 0, "role": "page"})
+    >>> print(*check_spider(wrong, "spiders.urls."), sep="\n")
+    spiders.urls.parameters.role: is no field of this document; it has rule, comment, ...
+    spiders.urls.parameters.rule: is missing
+    spiders.urls.parameters.max_urls: expected a whole number >= 1 (0)
+    """
+    try:
+        executor = registry.find(spider.executor)
+    except ConfigError as error:
+        found = list(error.problems)
+    else:
+        found = parameters_problems(executor, spider, check_rule)
+    return [Problem(f"{prefix}{problem.field}", problem.message) for problem in found]

@@ -1,0 +1,345 @@
+"""Which packages Scrapy spiders may be of, and where they lie with Scrapy itself (SPEC.md E1).
+
+A file of its own, so that whoever wires a worker can say it without importing what reads pages: the
+worker of a fleet that runs no such spider never sees Scrapy.
+
+``scrapy``: the callbacks of a Scrapy spider, without Scrapy's engine (SPEC.md E1).
+
+The worker has downloaded the page; here it becomes a response, the callback is called, and what it
+gives becomes records and links. The URL by itself is read by ``parse``. A link carries the name of
+its callback, ``cb_kwargs`` and ``meta`` in its own ``meta``, as text under one key.
+
+Spiders are code, and code is trusted: it is the operator's, shipped with the function. A
+configuration, which a tenant may have written, chooses among the spiders of packages that the
+operator has named (``scrapy_packages.allow_spiders``) and can import nothing else.
+
+What an engine would do is not done: no middlewares, pipelines, errbacks, start requests, and
+nothing to await. ``allowed_domains`` and ``DEPTH_LIMIT`` hold, since they say what a spider is for.
+Politeness, retries, cookies and the filter of duplicates are the fleet's.
+"""
+
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.config.documents.policies import LARGEST_OFFER
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.crawling.executors.scrapy_wire import (
+    NotPortableError,
+    item_fields,
+    request_fields,
+    request_of,
+)
+from crawlfleet.kernel.errors import ExtractError, Problem
+from crawlfleet.kernel.names import ENV_SCRAPY_PACKAGES
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.validation import Words
+from crawlfleet.requests.models import Link, Skipped
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.http import Response
+
+
+#: What configurations may name wherever nothing else is said: it is what the sample is called.
+DEFAULT: Final = "spiders"
+
+_packages: set[str] = {DEFAULT}
+_folders: list[Path] = []
+
+
+def allow_spiders(*packages: str, folder: Path | None = None) -> None:
+    """Let configurations name spiders of these packages, beside those that they may name already.
+
+    Args:
+        packages: Names of packages, without dots.
+        folder: Where they are, with Scrapy and what it requires, when they are not where Python
+            looks anyway. It is looked into only when the first spider is made: drivers import more
+            than they need where they find it, and Scrapy brings what they would find.
+    """
+    _packages.update(packages)
+    if folder is not None and folder not in _folders:
+        _folders.append(folder)
+
+
+def allowed() -> tuple[str, ...]:
+    """The packages, sorted."""
+    return tuple(sorted(_packages))
+
+
+def is_allowed(module: str) -> bool:
+    """Whether a module is one of these packages, or within one.
+
+    >>> is_allowed("spiders.tools"), is_allowed("spiders_of_others"), is_allowed("os")
+    (True, False, False)
+    """
+    return module.partition(".")[0] in _packages
+
+
+def look_into_folders() -> None:
+    """Let Python find what the folders hold, after everything that it finds already."""
+    for folder in _folders:
+        place = str(folder.absolute())
+        if folder.is_dir() and place not in sys.path:
+            sys.path.append(place)
+
+
+#: Under this name a request's ``meta`` holds the Scrapy request that it is, as JSON text.
+META_KEY: Final = "scrapy"
+#: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of an
+#: offer is for the names of its fields, its rule and its job.
+LONGEST: Final = LARGEST_OFFER - 2_000
+
+#: A spider by its place: ``package.module:Class``.
+Place = Annotated[
+    str,
+    Meta(max_length=300, pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z"),
+    Words("the place of a class, such as package.module:Class"),
+]
+SettingName = Annotated[
+    str,
+    Meta(max_length=100, pattern=r"^[A-Z][A-Z0-9_]*\Z"),
+    Words("the name of a setting, such as DEPTH_LIMIT"),
+]
+
+_END: Final = object()
+
+
+class ScrapyParameters(Parameters, frozen=True, kw_only=True):
+    """``arguments`` are what ``scrapy crawl -a`` would give, ``settings`` what ``-s`` would."""
+
+    spider: Place
+    arguments: Annotated[dict[str, Any], Meta(max_length=100)] = {}  # noqa: RUF012  it is copied
+    settings: Annotated[dict[SettingName, Any], Meta(max_length=100)] = {}  # noqa: RUF012
+
+
+class ScrapySpider(Executor[ScrapyParameters]):
+    """A Scrapy spider's callbacks."""
+
+    name = "scrapy"
+    Parameters = ScrapyParameters
+
+    def __init__(self, parameters: ScrapyParameters, rules: Any) -> None:
+        super().__init__(parameters, rules)
+        self._lock = Lock()
+        self._made: Spider | None = None
+
+    @classmethod
+    def problems(cls, parameters: ScrapyParameters) -> Iterator[Problem]:
+        """The spider has to be of a package that the operator has named."""
+        module = parameters.spider.partition(":")[0]
+        if not is_allowed(module):
+            named = f"{', '.join(allowed())}; {ENV_SCRAPY_PACKAGES} names them"
+            yield Problem("spider", f"{module!r} is in none of the operator's packages: {named}")
+
+    def read(self, page: Page, context: Context) -> Iterator[Found]:
+        """What the callback gives.
+
+        Raises:
+            ExtractError: there is no such spider or callback here, or it fails.
+        """
+        spider = self._spider()
+        response, callback = _call_of(page, context, spider)
+        name = getattr(callback, "__name__", "callback")
+        for given in _given(callback(response, **response.cb_kwargs), name):
+            context.tick()
+            yield from _found(given, spider, context)
+
+    def _spider(self) -> "Spider":
+        with self._lock:
+            if self._made is None:
+                self._made = _make(self.parameters)
+            return self._made
+
+
+def _make(parameters: ScrapyParameters) -> "Spider":
+    for problem in ScrapySpider.problems(parameters):
+        raise ExtractError("parameters.spider", problem.message)
+    module, _, name = parameters.spider.partition(":")
+    look_into_folders()
+    try:
+        from scrapy import Spider
+        from scrapy.crawler import Crawler
+        from scrapy.statscollectors import MemoryStatsCollector
+    except ImportError as error:
+        why = "Scrapy is not here; consumers carry it where scrapy_packages of the stage name any"
+        raise ExtractError("executor", f"{why} ({error})") from error
+    try:
+        kind = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ExtractError("parameters.spider", f"cannot be imported: {error}") from error
+    if not (inspect.isclass(kind) and issubclass(kind, Spider)):
+        raise ExtractError("parameters.spider", f"{parameters.spider!r} is no Scrapy spider")
+    # Holds settings, signals and stats, which spiders ask for; it never runs an engine.
+    crawler = Crawler(kind, dict(parameters.settings))
+    crawler.stats = MemoryStatsCollector(crawler)
+    return kind.from_crawler(crawler, **parameters.arguments)
+
+
+def _call_of(page: Page, context: Context, spider: "Spider") -> "tuple[Response, Any]":
+    """The response of a page, and what is to be called with it."""
+    from scrapy.http import Headers
+    from scrapy.responsetypes import responsetypes
+
+    asked = page.redirects[0] if page.redirects else page.url
+    try:
+        request = _request_of(context.meta.get(META_KEY), asked, spider)
+    except NotPortableError as error:
+        raise ExtractError(f"meta.{META_KEY}.{error.place}", error.why) from error
+    plain = {name: value for name, value in context.meta.items() if name != META_KEY}
+    request.meta.update({**plain, **request.meta, "depth": context.depth})
+    if page.redirects:
+        request.meta["redirect_urls"] = list(page.redirects)
+        request.meta["redirect_times"] = len(page.redirects)
+    request.meta["download_latency"] = page.seconds
+    # The body is unpacked by now.
+    headers = Headers({k: v for k, v in page.headers.items() if k != "content-encoding"})
+    kind = responsetypes.from_args(headers=headers, url=page.url, body=page.body)
+    response = kind(page.url, status=page.status, headers=headers, body=page.body, request=request)
+    return response, request.callback or spider._parse  # noqa: SLF001  what the engine calls
+
+
+def _request_of(text: object, url: str, spider: "Spider") -> "Request":
+    if text is None:
+        return request_of({"url": url}, spider)
+    if not isinstance(text, str):
+        raise NotPortableError("request", "is no text")
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotPortableError("request", f"is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise NotPortableError("request", "is no object")
+    return request_of({**fields, "url": url}, spider)
+
+
+# ---- what callbacks give ------------------------------------------------------------------------
+
+
+def _given(output: Any, name: str) -> Iterator[Any]:
+    """Whatever a callback returns, one by one: nothing, one thing, several, sync or async."""
+    from scrapy.utils.misc import arg_to_iter
+
+    if isinstance(output, Coroutine):
+        output = _awaited(output, name)
+    if isinstance(output, AsyncIterator):
+        while (each := _next_of(output, name)) is not _END:
+            yield each
+    else:
+        yield from arg_to_iter(output)
+
+
+def _next_of(items: AsyncIterator[Any], name: str) -> Any:
+    async def step() -> Any:
+        try:
+            return await anext(items)
+        except StopAsyncIteration:
+            return _END
+
+    return _awaited(step(), name)
+
+
+def _awaited(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
+    """The result of a coroutine that has nothing to wait for."""
+    try:
+        # None is what `asyncio.sleep(0)` gives way by.
+        while coroutine.send(None) is None:
+            pass
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise ExtractError(
+        f"callback {name}",
+        "waits for something beside the page; in a worker nothing can be awaited",
+    )
+
+
+def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
+    from scrapy import Request
+
+    if given is None:
+        return
+    if not isinstance(given, Request):
+        try:
+            yield item_fields(given)
+        except NotPortableError as error:
+            yield Skipped(error.place, error.why)
+    elif _is_meant(given, spider, context):
+        yield _link(given, spider, context)
+
+
+def _is_meant(request: "Request", spider: "Spider", context: Context) -> bool:
+    """Whether the spider is for this page: its domains, and how deep it goes."""
+    domains = getattr(spider, "allowed_domains", None) or ()
+    allowed = request.dont_filter or request.meta.get("allow_offsite") or not domains
+    if not allowed and not _is_of_any(request.url, domains):
+        return False
+    deepest = spider.settings.getint("DEPTH_LIMIT")
+    return not deepest or context.depth < deepest
+
+
+def _is_of_any(url: str, domains: Iterable[str | None]) -> bool:
+    """Whether the host is of one of these domains, as Scrapy's off-site filter has it.
+
+    >>> _is_of_any("http://shop.example:8080/", ["shop.example"])
+    True
+    >>> _is_of_any("http://notshop.example/", ["shop.example", None])
+    False
+    """
+    host = urlsplit(url).hostname or ""
+    return any(f".{host}".endswith(f".{domain.lower()}") for domain in domains if domain)
+
+
+def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skipped:
+    """The link that a request is, or why it cannot be one."""
+    url = request.url[:500]
+    if request.method != "GET" or request.body:
+        return Skipped(url, f"a link is a GET without a body, and this is a {request.method}")
+    try:
+        fields = request_fields(request, spider)
+    except NotPortableError as error:
+        return Skipped(url, str(error))
+    for name in ("url", "headers", "cookies"):
+        fields.pop(name, None)
+    text = json.dumps(fields, separators=(",", ":"))
+    headers = _headers(request)
+    size = sum(len(part.encode()) for part in (request.url, text, *headers, *headers.values()))
+    if size > LONGEST:
+        return Skipped(
+            url, f"has {size:,} bytes with its meta and headers; {LONGEST:,} is the most"
+        )
+    link = context.link(request.url, context.rule, meta={META_KEY: text} if fields else {})
+    if link is None:
+        return Skipped(url, "is no page that can be requested")
+    return msgspec.structs.replace(link, headers=headers)
+
+
+def _headers(request: "Request") -> dict[str, str]:
+    headers = {
+        name.decode("latin-1"): b", ".join(values).decode("latin-1")
+        for name, values in request.headers.items()
+    }
+    given: Any = request.cookies
+    pairs = (
+        list(given.items())
+        if isinstance(given, Mapping)
+        else [(each["name"], each["value"]) for each in given]
+    )
+    if pairs:
+        headers.setdefault(
+            "Cookie", "; ".join(f"{_text(name)}={_text(value)}" for name, value in pairs)
+        )
+    return headers
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

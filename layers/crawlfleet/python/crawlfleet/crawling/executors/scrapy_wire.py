@@ -1,0 +1,347 @@
+"""Scrapy's requests and items as JSON: no pickle, so that what is read back can do nothing.
+
+JSON alone holds less than what spiders put into ``meta`` and ``cb_kwargs``. An object with the key
+``$`` stands for what else is taken: bytes, tuples, sets, dates and times, decimals, UUIDs, and
+items (of Scrapy, dataclasses, attrs, pydantic). A class is only ever found, never imported: it has
+to be one that the project has imported by itself.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from crawlfleet.crawling.records.normalise import normal_form
+from crawlfleet.kernel.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+
+
+#: Bytes of a request, unless told otherwise.
+MOST_BYTES: Final = 1_000_000
+_TAG: Final = "$"
+_DEEPEST: Final = 64
+#: About 3,000 digits; Python itself refuses to write out, or to read, more than 4,300.
+_MOST_BITS: Final = 10_000
+#: What a request has where nothing was said; such attributes are not written.
+_DEFAULTS: Final[Mapping[str, object]] = {
+    "method": "GET",
+    "body": b"",
+    "encoding": "utf-8",
+    "priority": 0,
+    "dont_filter": False,
+}
+#: Attributes that have a spelling of their own below.
+_OWN: Final = frozenset({"url", "headers", "callback", "errback"})
+
+
+class NotPortableError(ValueError):
+    """JSON cannot hold it, or it is no longer what it was written for. Says where and why."""
+
+    def __init__(self, place: str, why: str) -> None:
+        self.place = place
+        self.why = why
+        super().__init__(f"{place}: {why}")
+
+
+def dump_request(request: "Request", spider: "Spider", most_bytes: int = MOST_BYTES) -> bytes:
+    """A request as JSON; callbacks by the names of the spider's methods.
+
+    Raises:
+        NotPortableError: names the key that JSON cannot hold, or the size.
+    """
+    content = json.dumps(request_fields(request, spider), separators=(",", ":")).encode()
+    if len(content) > most_bytes:
+        raise NotPortableError("request", f"has {len(content):,} bytes, {most_bytes:,} is the most")
+    return content
+
+
+def request_fields(request: "Request", spider: "Spider") -> dict[str, Any]:
+    """What is written of a request; raises as :func:`dump_request`."""
+    from scrapy import Request
+
+    fields: dict[str, Any] = {"url": request.url}
+    for name in ("callback", "errback"):
+        if (method := getattr(request, name)) is not None:
+            fields[name] = _name_of(method, spider, name)
+    if request.headers:
+        fields["headers"] = [
+            [_text(name), [_text(value) for value in values]]
+            for name, values in request.headers.items()
+        ]
+    for name in request.attributes:
+        value = getattr(request, name)
+        if name in _OWN or (not value and name not in _DEFAULTS) or _DEFAULTS.get(name) == value:
+            continue
+        fields[name] = _written(value, name)
+    if type(request) is not Request:
+        fields["_class"] = _spelled(type(request), "request")
+    return fields
+
+
+def fields_of_dict(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """What is written of a request that Scrapy has made a dict of, as scrapy-redis keeps them.
+
+    Raises:
+        NotPortableError: it is none, or names the key that JSON cannot hold.
+    """
+    url = given.get("url")
+    if not isinstance(url, str):
+        raise NotPortableError("request", "has no URL")
+    fields: dict[str, Any] = {"url": url}
+    for name, value in given.items():
+        if name in {"callback", "errback"} and isinstance(value, str):
+            fields[name] = value
+        elif name == "headers" and isinstance(value, Mapping):
+            fields[name] = [
+                [_text_of(key), [_text_of(each) for each in several]]
+                for key, values in value.items()
+                for several in (values if isinstance(values, list | tuple) else [values],)
+            ]
+        elif name == "_class" and isinstance(value, str):
+            module, _, kind = value.rpartition(".")
+            fields[name] = f"{module}:{kind}"
+        elif isinstance(name, str) and name not in _OWN and value and _DEFAULTS.get(name) != value:
+            fields[name] = _written(value, name)
+    return fields
+
+
+def body_of(fields: Mapping[str, Any]) -> bytes:
+    """The body of a request as it is written; raises as :func:`load_request`."""
+    body = _read(fields.get("body", b""), "body")
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+def plain_value(written: Any) -> Any:
+    """A value as it was before it was written; raises as :func:`load_request`."""
+    return _read(written, "value")
+
+
+def load_request(content: bytes | str, spider: "Spider") -> "Request":
+    """The request again.
+
+    Raises:
+        NotPortableError: it is no request, or names what the spider does not have.
+    """
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise NotPortableError("request", f"is no JSON: {error}") from error
+    return request_of(fields, spider)
+
+
+def request_of(fields: object, spider: "Spider") -> "Request":
+    """The request of its fields; raises as :func:`load_request`."""
+    from scrapy import Request
+
+    if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
+        raise NotPortableError("request", "is no object with a URL")
+    kind: type[Request] = Request
+    if "_class" in fields:
+        kind = _found(fields["_class"], "request", lambda cls: issubclass(cls, Request))
+    given: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in {"callback", "errback"}:
+            given[name] = _method(value, spider, name)
+        elif name == "headers":
+            given[name] = _headers(value)
+        elif name in kind.attributes:
+            given[name] = _read(value, name)
+    try:
+        return kind(**given)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise NotPortableError("request", str(error)) from error
+
+
+def item_fields(item: object) -> dict[str, Any]:
+    """An item's fields in the form that records have.
+
+    A set is a sorted list, so that the same item is the same record again; bytes are text, or
+    base64 where they are none.
+
+    Raises:
+        NotPortableError: it is no item, or names the field that no record can hold.
+    """
+    from itemadapter import ItemAdapter
+
+    if not ItemAdapter.is_item(item):
+        raise NotPortableError("item", f"is no item but {_kind(item)}")
+    try:
+        return normal_form(_plain(ItemAdapter(item).asdict()))
+    except InvalidRequestError as error:
+        raise NotPortableError(error.problems[0].field, error.problems[0].message) from error
+    except RecursionError as error:
+        raise NotPortableError("item", "is nested too deeply") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return [_plain(each) for each in sorted(value, key=repr)]
+    if isinstance(value, bytes | bytearray):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    return value
+
+
+# ---- methods and classes ------------------------------------------------------------------------
+
+
+def _name_of(method: Any, spider: "Spider", place: str) -> str:
+    name = getattr(method, "__name__", "")
+    if getattr(getattr(spider, name, None), "__func__", None) is getattr(method, "__func__", 0):
+        return str(name)
+    raise NotPortableError(place, f"{name or method!r} is no method of the spider {spider.name!r}")
+
+
+def _method(name: object, spider: "Spider", place: str) -> Callable[..., Any]:
+    method = getattr(spider, name, None) if isinstance(name, str) else None
+    if method is None or getattr(method, "__self__", None) is not spider:
+        raise NotPortableError(place, f"the spider {spider.name!r} has no method {name!r}")
+    return method  # type: ignore[no-any-return]  # what is bound to the spider is a method
+
+
+def _spelled(kind: type, place: str) -> str:
+    spelled = f"{kind.__module__}:{kind.__qualname__}"
+    if "<" in spelled:
+        raise NotPortableError(place, f"the class {spelled} has no place to be found at")
+    return spelled
+
+
+def _found(spelled: object, place: str, fits: Callable[[type], bool]) -> Any:
+    module, _, path = spelled.partition(":") if isinstance(spelled, str) else ("", "", "")
+    found: Any = sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if not isinstance(found, type) or not fits(found):
+        raise NotPortableError(place, f"the project has imported no such class: {spelled!r}")
+    return found
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def _written(value: Any, place: str, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise NotPortableError(place, "is nested too deeply")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise NotPortableError(place, "is a number of thousands of digits")
+    for plain in (str, int, float):
+        if isinstance(value, plain) and type(value).__module__ != "enum":
+            return value if type(value) is plain else plain(value)
+    if isinstance(value, list):
+        return [_written(each, f"{place}[{at}]", depth + 1) for at, each in enumerate(value)]
+    if type(value) is dict:
+        if _TAG not in value and all(type(key) is str for key in value):
+            return {
+                key: _written(each, f"{place}[{key!r}]", depth + 1) for key, each in value.items()
+            }
+        pairs = [[_written(key, f"{place}'s key", depth + 1), each] for key, each in value.items()]
+        return _tagged(
+            "dict", [[key, _written(each, f"{place}[{key!r}]", depth + 1)] for key, each in pairs]
+        )
+    for kind, (name, write, _) in _KINDS.items():
+        if type(value) is kind:
+            return _tagged(name, _written(write(value), place, depth + 1))
+    return _written_item(value, place, depth)
+
+
+def _written_item(value: Any, place: str, depth: int) -> Any:
+    from itemadapter import ItemAdapter
+
+    if not ItemAdapter.is_item(value) or isinstance(value, dict):
+        raise NotPortableError(place, f"JSON cannot hold {_kind(value)}")
+    content = [
+        _spelled(type(value), place),
+        {
+            name: _written(each, f"{place}[{name!r}]", depth + 1)
+            for name, each in ItemAdapter(value).items()
+        },
+    ]
+    return _tagged("item", content)
+
+
+def _read(value: Any, place: str) -> Any:
+    if isinstance(value, list):
+        return [_read(each, place) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if _TAG not in value:
+        return {key: _read(each, place) for key, each in value.items()}
+    try:
+        kind, content = value[_TAG]
+        if kind == "dict":
+            return {_read(key, place): _read(each, place) for key, each in content}
+        if kind == "item":
+            return _read_item(content, place)
+        return _READERS[kind](_read(content, place))
+    except NotPortableError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise NotPortableError(place, f"is not as we write it: {error!r}") from error
+
+
+def _read_item(content: Any, place: str) -> Any:
+    from itemadapter import ItemAdapter
+
+    spelled, fields = content
+    kind = _found(spelled, place, ItemAdapter.is_item_class)
+    return kind(**{name: _read(each, place) for name, each in fields.items()})
+
+
+def _headers(value: object) -> dict[bytes, list[bytes]]:
+    try:
+        return {
+            name.encode("latin-1"): [each.encode("latin-1") for each in values]
+            for name, values in value  # type: ignore[attr-defined]  # wrong ones are told below
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        raise NotPortableError("headers", f"are not as we write them: {error!r}") from error
+
+
+def _tagged(kind: str, content: Any) -> dict[str, Any]:
+    return {_TAG: [kind, content]}
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1")
+
+
+def _text_of(value: object) -> str:
+    return _text(value) if isinstance(value, bytes) else str(value)
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _seconds(value: timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
+#: How each further kind is called, written as what JSON has, and read again.
+_KINDS: Final[Mapping[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode(), base64.b64decode),
+    tuple: ("tuple", list, tuple),
+    set: ("set", list, set),
+    frozenset: ("frozenset", list, frozenset),
+    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    timedelta: ("timedelta", _seconds, lambda parts: timedelta(*parts)),
+    Decimal: ("decimal", str, Decimal),
+    UUID: ("uuid", str, UUID),
+}
+_READERS: Final = {name: read for name, _, read in _KINDS.values()}

@@ -1,0 +1,255 @@
+"""Which URLs are taken: patterns of a tenant, on RE2, bounded as in ``crawling.extract.regex``.
+
+A search is linear in the URL, and in the pattern with its repetitions written out.
+
+``sitemap``: the pages that a site lists (sitemaps.org), and lists of such lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from msgspec import Meta
+
+from crawlfleet.config.documents.rule import Expression
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.crawling.executors.limits import LINKS_MAX
+from crawlfleet.crawling.executors.values import read_date
+from crawlfleet.kernel.errors import ExtractError, Problem
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.validation import RuleName
+from crawlfleet.requests.models import Skipped
+from crawlfleet.requests.ports import Extractor
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+
+#: Bytes that one compiled expression may use.
+_MEMORY_MAX: Final = 8_388_608
+#: Instructions that it may have.
+_PROGRAM_MAX: Final = 10_000
+#: Where these times the characters are more the clock is read first.
+_LONG: Final = 1_000_000
+
+
+class Patterns:
+    """A URL is taken where one of ``include`` matches (or there is none) and none of ``exclude``.
+
+    >>> Patterns([r"/news/"], [r"[.]pdf$"]).take("https://example.org/news/1.pdf")
+    False
+    """
+
+    __slots__ = ("_exclude", "_include")
+
+    def __init__(self, include: Iterable[str], exclude: Iterable[str]) -> None:
+        self._include = [_compiled(pattern) for pattern in include]
+        self._exclude = [_compiled(pattern) for pattern in exclude]
+
+    def take(self, url: str, tick: Callable[[], object] = int) -> bool:
+        """Whether it is one of those that are wanted. ``tick`` is called before long searches."""
+
+        def found(pattern: Any) -> bool:
+            if pattern.programsize * len(url) > _LONG:
+                tick()
+            return pattern.search(url) is not None
+
+        if self._include and not any(map(found, self._include)):
+            return False
+        return not any(map(found, self._exclude))
+
+
+def pattern_problems(place: str, patterns: Iterable[str]) -> Iterator[Problem]:
+    """What RE2 cannot read."""
+    for index, pattern in enumerate(patterns):
+        try:
+            _compiled(pattern)
+        except ExtractError as error:
+            yield Problem(f"{place}[{index}]", str(error).removeprefix(f"{error.field}: "))
+
+
+def _compiled(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.max_mem = _MEMORY_MAX
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "unreadable"
+        said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ExtractError("pattern", said) from error
+    except UnicodeEncodeError as error:
+        raise ExtractError("pattern", "not valid Unicode") from error
+    if compiled.programsize > _PROGRAM_MAX:
+        raise ExtractError("pattern", "is too large once its repetitions are written out")
+    return compiled
+
+
+#: Under this name a link's ``meta`` says how many indexes lie above a sitemap.
+LEVEL_META: Final = "sitemap_level"
+#: An index of indexes is against the standard, and met.
+LEVELS_MAX: Final = 3
+
+_LISTS: Final = {"urlset": "url", "sitemapindex": "sitemap"}
+_PLAIN: Final = frozenset({"lastmod", "changefreq", "priority"})
+
+
+class SitemapParameters(Parameters, frozen=True, kw_only=True):
+    """``rule``, or ``records``, or both.
+
+    With ``rule`` each page listed becomes a link for that rule or spider, with ``records`` a
+    record. What has not changed since ``changed_since``, or within the last
+    ``changed_within_days``, is left out, further sitemaps too; what says nothing about its last
+    change is taken. A page is taken where its URL has a match of ``include``, if there is any, and
+    none of ``exclude`` (RE2).
+    """
+
+    rule: RuleName | None = None
+    records: bool = False
+    changed_since: datetime | None = None
+    changed_within_days: Annotated[float, Meta(gt=0, le=36_500)] | None = None
+    include: Annotated[tuple[Expression, ...], Meta(max_length=50)] = ()
+    exclude: Annotated[tuple[Expression, ...], Meta(max_length=50)] = ()
+    max_urls: Annotated[int, Meta(ge=1, le=LINKS_MAX)] = LINKS_MAX
+
+
+class Sitemap(Executor[SitemapParameters]):
+    """Links and records of a sitemap, links to the sitemaps of an index.
+
+    Records have ``url``, ``lastmod`` (ISO 8601), ``changefreq``, ``priority``, ``news`` and
+    ``images``. Alternates in other languages are left out: the sitemap lists those pages itself.
+    """
+
+    name = "sitemap"
+    Parameters = SitemapParameters
+
+    def __init__(self, parameters: SitemapParameters, rules: Extractor) -> None:
+        super().__init__(parameters, rules)
+        self._patterns = Patterns(parameters.include, parameters.exclude)
+
+    def read(self, page: Page, context: Context) -> Iterator[Found]:
+        """In the sitemap's order."""
+        from crawlfleet.crawling.executors.xml import elements, local_name
+
+        root = ""
+
+        def wanted(names: list[str]) -> bool:
+            nonlocal root
+            root = root or names[0]
+            if root not in _LISTS:
+                raise ExtractError("page", f"is no sitemap: its root is {root[:60]!r}")
+            return len(names) == 2 and names[1] == _LISTS[root]
+
+        for count, element in enumerate(elements(page, wanted, context, mend=True), 1):
+            if count > self.parameters.max_urls:
+                yield Skipped(f"url {count}", f"follows {self.parameters.max_urls:,} URLs")
+                return
+            if local_name(element) == "sitemap":
+                yield from self._sitemap(element, count, context)
+            else:
+                yield from self._url(element, count, context)
+
+    def _sitemap(self, element: _Element, count: int, context: Context) -> Iterator[Found]:
+        from crawlfleet.crawling.executors.xml import local_name, text_of
+
+        plain = {local_name(child): text_of(child) for child in element}
+        if not self._is_fresh(plain.get("lastmod"), context):
+            return
+        level = context.meta.get(LEVEL_META, 0)
+        level = level + 1 if isinstance(level, int) else 1
+        if level > LEVELS_MAX:
+            yield Skipped(f"sitemap {count}", f"lies below {LEVELS_MAX} other indexes")
+            return
+        meta = {**context.meta, LEVEL_META: level}
+        link = context.link(plain.get("loc", ""), context.rule, deeper=0, meta=meta)
+        yield link or Skipped(f"sitemap {count}", "has no URL to go on with")
+
+    def _url(self, element: _Element, count: int, context: Context) -> Iterator[Found]:
+        record = read_url(element)
+        url = record["url"]
+        link = context.link(url, self.parameters.rule or "") if isinstance(url, str) else None
+        if link is None:
+            yield Skipped(f"url {count}", "has no URL to go on with")
+            return
+        lastmod = record["lastmod"]
+        fresh = self._is_fresh(lastmod if isinstance(lastmod, str) else None, context)
+        if not fresh or not self._patterns.take(link.url, context.tick):
+            return
+        if self.parameters.records:
+            yield {**record, "url": link.url}
+        if self.parameters.rule is not None:
+            yield link
+
+    def _is_fresh(self, lastmod: str | None, context: Context) -> bool:
+        since, days = self.parameters.changed_since, self.parameters.changed_within_days
+        if since is None and days is None:
+            return True
+        changed = read_date(lastmod)
+        if changed is None:
+            return True
+        if since is not None and changed < since:
+            return False
+        return days is None or changed >= context.now - timedelta(days=days)
+
+    @classmethod
+    def problems(cls, parameters: SitemapParameters) -> Iterable[Problem]:
+        """It gives something, its patterns are some, its date has a zone."""
+        if parameters.rule is None and not parameters.records:
+            yield Problem("rule", "is missing, and records is false: nothing would come of it")
+        if parameters.changed_since is not None and parameters.changed_since.tzinfo is None:
+            yield Problem("changed_since", "has no time zone: end it with Z or an offset")
+        yield from pattern_problems("include", parameters.include)
+        yield from pattern_problems("exclude", parameters.exclude)
+
+    @classmethod
+    def fields(cls, parameters: SitemapParameters) -> Iterable[str]:  # noqa: ARG003  the same for all
+        """What a sitemap says of a page."""
+        return ("url", "lastmod", "changefreq", "priority", "news", "images")
+
+
+def read_url(element: _Element) -> dict[str, object]:
+    """All that a ``<url>`` says."""
+    from crawlfleet.crawling.executors.xml import local_name, text_of
+
+    record: dict[str, object] = {"url": None, "lastmod": None, "changefreq": None, "priority": None}
+    images: list[dict[str, object]] = []
+    news: dict[str, object] | None = None
+    for child in element:
+        name = local_name(child)
+        if name == "loc":
+            record["url"] = text_of(child)
+        elif name in _PLAIN:
+            record[name] = text_of(child) or None
+        elif name == "image":
+            images.append(_flat(child))
+        elif name == "news":
+            news = _flat(child)
+    changed = read_date(str(record["lastmod"] or ""))
+    record["lastmod"] = changed.isoformat() if changed else None
+    return {**record, "priority": _priority(record["priority"]), "news": news, "images": images}
+
+
+def _flat(element: _Element) -> dict[str, object]:
+    """The leaves below an element by name: ``<news:publication><news:name>`` is ``name``."""
+    from crawlfleet.crawling.executors.xml import local_name, text_of
+
+    found: dict[str, object] = {}
+    for leaf in element.iter():
+        if leaf is not element and not len(leaf):
+            name, text = local_name(leaf), text_of(leaf)
+            if name == "publication_date" and (at := read_date(text)) is not None:
+                text = at.isoformat()
+            found.setdefault(name, text)
+    return found
+
+
+def _priority(text: object) -> float | None:
+    try:
+        number = float(str(text))
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None

@@ -1,0 +1,1 @@
+"""Extraction: rules, selectors, transforms, links."""

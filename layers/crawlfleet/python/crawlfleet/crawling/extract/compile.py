@@ -1,0 +1,270 @@
+"""A rule to a plan, or to the list of its mistakes.
+
+Every expression is compiled once; what a field says is turned into one function that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from crawlfleet.config.documents.rule import Cast, Field, Follow, Rule, Selector, Source, Take
+from crawlfleet.config.rule_validation import gathers, rule_problems
+from crawlfleet.crawling.extract.engines import (
+    Place,
+    Query,
+    compile_query,
+    engine_of,
+    place_inside,
+    source_text,
+    taker,
+)
+from crawlfleet.crawling.extract.follow import Follower, Found, Refusals, anchors
+from crawlfleet.crawling.extract.limits import FIELDS_MAX, LEVELS_MAX, UnreadableError
+from crawlfleet.crawling.extract.plan import PAGE, Given, Group, Named, Read, ReadMany
+from crawlfleet.crawling.extract.regex import RegexQuery
+from crawlfleet.crawling.extract.transforms import Chain, Transformed, compile_steps
+from crawlfleet.crawling.extract.validation import combination_problems
+from crawlfleet.crawling.extract.values import (
+    Facts,
+    Values,
+    finisher,
+    read_count,
+    read_count_of,
+    read_group,
+    read_groups,
+    read_list,
+    read_one,
+)
+from crawlfleet.kernel.errors import Problem
+from crawlfleet.requests.models import Link
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.extract.document import Document
+
+
+#: Where values are JSON's own.
+_JSON: Final = frozenset({"json", "data"})
+
+
+class Plan(NamedTuple):
+    """A compiled rule. ``items`` is None where the page is one record."""
+
+    items: ReadMany | None
+    group: Group
+    followers: tuple[Follower, ...] = ()
+
+    def links(
+        self, document: Document, depth: int, meta: Mapping[str, Any], refused: Refusals
+    ) -> tuple[Link, ...]:
+        """The links to follow, in the page's order and without repeats.
+
+        Raises:
+            UnreadableError: names what could not be read.
+        """
+        found: dict[tuple[str, str], Link] = {}
+        for number, follower in enumerate(self.followers):
+            try:
+                follower.collect(document, depth, meta, found, refused)
+            except UnreadableError as error:
+                raise error.within(f"follow[{number}]") from error.__cause__
+        return tuple(found.values())
+
+    def run(self, document: Document) -> list[dict[str, object]]:
+        """The records of the page.
+
+        Raises:
+            UnreadableError: names the field.
+        """
+        if not self.group.fields:
+            return []
+        if self.items is None:
+            return [self.group.read(document, PAGE)]
+        try:
+            contexts = self.items(document, PAGE)
+        except UnreadableError as error:
+            raise error.within("items") from error.__cause__
+        return self.group.read_all(document, contexts, "items")
+
+
+class Compiled(NamedTuple):
+    """``plan`` is None exactly where there are problems."""
+
+    plan: Plan | None
+    problems: tuple[Problem, ...]
+
+
+def compile_rule(rule: Rule, facts: Facts, prefix: str = "") -> Compiled:
+    """Compile, or say everything that is wrong; ``prefix`` leads the names of the fields."""
+    compiler = _Compiler(rule.source, facts)
+    place: Place = "page"
+    items: ReadMany | None = None
+    if rule.items is not None:
+        items, place = compiler.items(rule.items, f"{prefix}items")
+    group = compiler.group(rule.fields, place, f"{prefix}fields", 1)
+    followers = tuple(
+        compiler.follow(follow, f"{prefix}follow[{number}]")
+        for number, follow in enumerate(rule.follow)
+    )
+    problems = (*compiler.problems, *rule_problems(rule, prefix))
+    if problems:
+        return Compiled(None, problems)
+    return Compiled(Plan(items, group, followers), ())
+
+
+class _Compiler:
+    def __init__(self, source: Source, facts: Facts) -> None:
+        self.source = source
+        self.facts = facts
+        self.problems: list[Problem] = []
+        self.fields = 0
+
+    def items(self, selector: Selector, path: str) -> tuple[ReadMany, Place]:
+        engine = engine_of(selector)
+        self._combinations(selector, "page", path)
+        query, regex = self._queries(selector, "page", path)
+        if regex is None:
+            place: Place = place_inside(selector, "text")
+            return (query.matches if query is not None else lambda _document, _context: []), place
+        written = taker(engine, Take.TEXT, None, self.source) if engine else str
+        return Values(query, written, regex, source_text("page", self.source)).several, "text"
+
+    def group(self, fields: Mapping[str, Field], place: Place, path: str, level: int) -> Group:
+        if level > LEVELS_MAX:
+            self.problems.append(Problem(path, f"nested over {LEVELS_MAX} levels deep"))
+            return Group((), 0)
+        self.fields += len(fields)
+        if self.fields > FIELDS_MAX >= self.fields - len(fields):
+            self.problems.append(Problem(path, f"more than {FIELDS_MAX} fields in a rule"))
+        named = [
+            Named(name, self.field(field, place, f"{path}.{name}", level))
+            for name, field in fields.items()
+        ]
+        scoped = place in {"css", "xpath"} and sum(
+            engine_of(f) is not None for f in fields.values()
+        )
+        return Group(named, int(scoped))
+
+    def field(self, field: Field, place: Place, path: str, level: int) -> Read:
+        self._combinations(field, place, path)
+        query, regex = self._queries(field, place, path)
+        found = place_inside(field, place)
+        if field.count and regex is None and query is not None:
+            return read_count(query)
+        values: Given = self._values(field, query, regex, found, place)
+        chain = self.steps(field, f"{path}.transforms")
+        if chain is not None:
+            joins = gathers(field.transforms) and not field.list
+            values = Transformed(values, chain, gathers=joins, strip=field.strip)
+        if field.count:
+            return read_count_of(values)
+        if field.fields:
+            return self._nested(field, values, query, regex, found, path, level)
+        from_json = found in _JSON and regex is None and not field.transforms
+        finish = finisher(field, from_json=from_json)
+        return (read_list if field.list else read_one)(field, values, finish)
+
+    def _values(
+        self,
+        field: Field,
+        query: Query | None,
+        regex: RegexQuery | None,
+        found: Place,
+        place: Place,
+    ) -> Values:
+        if field.fact is not None:
+            fact = self.facts.reader(field.fact)
+            return Values(None, str, regex, fact)
+        if field.main_text:
+            return Values(None, str, regex, lambda document, _: document.main_text)
+        take: Any = taker(found, field.take, field.attribute, self.source)
+        if regex is not None and query is None and field.attribute is None:
+            return Values(None, str, regex, source_text(place, self.source))
+        return Values(query, take, regex, None)
+
+    def _nested(
+        self,
+        field: Field,
+        values: Given,
+        query: Query | None,
+        regex: RegexQuery | None,
+        found: Place,
+        path: str,
+        level: int,
+    ) -> Read:
+        below: Place = found
+        if field.type is Cast.JSON and (found not in _JSON or field.transforms):
+            below = "json"
+            finish = finisher(field, from_json=False)
+            values = values.finished(finish)
+        elif regex is not None or field.fact is not None:
+            below = "text"
+        else:
+            values = Values(query, lambda match: match, None, None)
+        group = self.group(field.fields, below, f"{path}.fields", level + 1)
+        return (read_groups if field.list else read_group)(field, values, group)
+
+    def steps(self, said: Field | Follow, path: str) -> Chain | None:
+        """The steps that texts go through, if there are any."""
+        chain, problems = compile_steps(said.transforms, path)
+        self.problems.extend(problems)
+        return chain if said.transforms else None
+
+    def follow(self, follow: Follow, path: str) -> Follower:
+        """What finds the links of a page and judges them."""
+        self._combinations(follow, "page", path)
+        query, regex = self._queries(follow, "page", path)
+        engine = engine_of(follow)
+        if query is None:
+            text = source_text("page", self.source)
+            found: Found = lambda document: ((text(document, None), False),)  # noqa: E731
+        else:
+            found = anchors(engine, query, follow.attribute)
+        patterns = {
+            name: self._any(expressions, f"{path}.{name}")
+            for name, expressions in (("allow", follow.allow), ("deny", follow.deny))
+        }
+        meta = self.group(follow.meta, "page", f"{path}.meta", 1) if follow.meta else None
+        return Follower(
+            follow, found, regex, self.steps(follow, f"{path}.transforms"), meta, **patterns
+        )
+
+    def _any(self, expressions: tuple[str, ...], path: str) -> RegexQuery | None:
+        """One expression that finds what any of them does."""
+        sound = True
+        for number, expression in enumerate(expressions):
+            try:
+                RegexQuery(expression)
+            except ValueError as error:
+                sound = False
+                self.problems.append(Problem(f"{path}[{number}]", str(error)))
+        if not expressions or not sound:
+            return None
+        try:
+            return RegexQuery("|".join(f"(?:{expression})" for expression in expressions))
+        except ValueError as error:
+            self.problems.append(Problem(path, f"too much at once: {error}"))
+            return None
+
+    def _combinations(self, selector: Selector, place: Place, path: str) -> None:
+        self.problems.extend(combination_problems(selector, self.source, place, path))
+
+    def _queries(
+        self, selector: Selector, place: Place, path: str
+    ) -> tuple[Query | None, RegexQuery | None]:
+        query: Query | None = None
+        regex: RegexQuery | None = None
+        for engine in ("css", "xpath", "json"):
+            expression = getattr(selector, engine)
+            if expression is None:
+                continue
+            try:
+                query = compile_query(engine, expression, self.source, place, selector.structured)
+            except ValueError as error:
+                self.problems.append(Problem(f"{path}.{engine}", str(error)))
+        if selector.regex is not None:
+            try:
+                regex = RegexQuery(selector.regex)
+            except ValueError as error:
+                self.problems.append(Problem(f"{path}.regex", str(error)))
+        return query, regex

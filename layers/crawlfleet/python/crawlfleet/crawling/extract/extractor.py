@@ -1,0 +1,150 @@
+"""Rules to records: the step of a request's work between its download and its storage.
+
+One subject a file: ``document`` decodes and parses a page (``encoding``, ``guard``, ``tree``),
+``compile`` turns a rule into a ``plan`` (``combinations`` says what cannot be), ``engines`` gives
+``css``, ``xpath`` and ``jsonpath`` one shape beside ``regex``, ``structured`` and ``visible`` read
+pages in ways of their own, ``values`` takes and narrows, ``transforms`` (``times``), ``casts`` and
+``links`` finish, ``follow`` finds where to go on, ``bounds`` says what a page may cost; ``trial``
+tries a rule on a page. Parsers are loaded by the first rule that needs them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, Final
+
+from crawlfleet.config.documents.rule import Rule
+from crawlfleet.crawling.extract.compile import Compiled, compile_rule
+from crawlfleet.crawling.extract.document import Document
+from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, UnreadableError
+from crawlfleet.crawling.extract.values import Facts
+from crawlfleet.kernel.errors import ExtractError, Problem
+from crawlfleet.kernel.page import Page
+from crawlfleet.requests.models import Coverage, Harvest
+
+#: Values all the same, though they are false in Python.
+_VALUES: Final = (0, False)
+
+#: Compiled rules kept, the least recently used going first.
+RULES_KEPT: Final = 256
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RuleExtractor:
+    """Applies rules (``ports.Extractor``). ``clock`` answers the fact ``fetched_at``.
+
+    A page may cost ``cpu_seconds``; ``rules_kept`` rules stay compiled. Safe to share
+    between threads.
+
+    >>> from crawlfleet.config.documents.rule import Field
+    >>> page = Page(url="https://example.org/", status=200, headers={}, body=b"<h1> Hello </h1>")
+    >>> RuleExtractor().extract(Rule(fields={"title": Field(css="h1")}), page)
+    [{'title': 'Hello'}]
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], datetime] = _now,
+        *,
+        rules_kept: int = RULES_KEPT,
+        cpu_seconds: float = CPU_SECONDS_MAX,
+    ) -> None:
+        self._facts = Facts(clock)
+        self._rules_kept = rules_kept
+        self._cpu_seconds = cpu_seconds
+        self._compiled: OrderedDict[str, Compiled] = OrderedDict()
+        self._last: tuple[Rule, Compiled] | None = None
+        self._lock = Lock()
+
+    def harvest(
+        self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+    ) -> Harvest:
+        """The records' fields and the links to follow of a page ``depth`` links into a crawl.
+
+        A rule without ``items`` gives one record. ``meta`` is the request's; where the page is one
+        of a list it says which one (crawling.extract.links). Links to be read by this rule name
+        none.
+
+        Raises:
+            ExtractError: names the field (``items[3].offers[0].price``) that could not be read, or
+                ``page`` where the page as a whole was refused, or the rule's own mistake.
+        """
+        return self.trial(rule, page, depth, meta)[0]
+
+    def trial(
+        self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+    ) -> tuple[Harvest, dict[str, int]]:
+        """The same, and how many of the page's links are not followed, by reason."""
+        plan, problems = self._compile(rule)
+        if plan is None:
+            raise ExtractError(problems[0].field, problems[0].message)
+        refused: dict[str, int] = {}
+        document = Document(page, rule.source, self._cpu_seconds)
+        try:
+            records = plan.run(document)
+            links = plan.links(document, depth, meta or {}, refused) if plan.followers else ()
+        except UnreadableError as error:
+            raise ExtractError(error.path or "page", error.message) from error
+        coverage = Coverage(
+            pages=1, records=len(records), fields=_filled(plan.group.names, records)
+        )
+        return Harvest(records=tuple(records), links=links, coverage=coverage), refused
+
+    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
+        """The records alone, for those who follow no links.
+
+        Raises:
+            ExtractError: as from :meth:`harvest`.
+        """
+        return list(self.harvest(rule, page).records)
+
+    def _compile(self, rule: Rule) -> Compiled:
+        last = self._last
+        if last is not None and last[0] is rule:
+            return last[1]
+        # A rule holds mappings and has no hash; its version stands for all it says.
+        version = rule.version
+        with self._lock:
+            compiled = self._compiled.get(version)
+            if compiled is not None:
+                self._compiled.move_to_end(version)
+        if compiled is None:
+            compiled = compile_rule(rule, self._facts)
+            with self._lock:
+                self._compiled[version] = compiled
+                while len(self._compiled) > self._rules_kept:
+                    self._compiled.popitem(last=False)
+        self._last = (rule, compiled)
+        return compiled
+
+
+def _filled(names: Sequence[str], records: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Of how many records each field has a value, nothing being one: null, "", [], {}.
+
+    >>> _filled(("a", "b"), ({"a": 0, "b": []}, {"a": False, "b": None}))
+    {'a': 2, 'b': 0}
+    """
+    return {
+        name: sum(bool(value := record[name]) or value in _VALUES for record in records)
+        for name in names
+    }
+
+
+def check_rule(rule: Rule, prefix: str = "") -> list[Problem]:
+    r"""Every mistake of a rule; empty for one that can be put in force.
+
+    >>> from crawlfleet.config.documents.rule import Field
+    >>> print(*check_rule(Rule(fields={"price": Field(css="p[", regex="(")})), sep="\n")
+    fields.price.css: not a CSS selector that lexbor reads
+    fields.price.regex: missing ): (
+    """
+    return list(compile_rule(rule, Facts(_now), prefix).problems)
+
+
+__all__ = ["RULES_KEPT", "RuleExtractor", "check_rule"]

@@ -1,0 +1,168 @@
+"""JSONPath (RFC 9535) by python-jsonpath, metered: filters are data, functions are ours.
+
+Inside an item ``$`` is the item. ``match`` and ``search`` run on RE2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from jsonpath import JSONPathEnvironment, JSONPathMatch
+from jsonpath.exceptions import JSONPathError
+from jsonpath.function_extensions import ExpressionType, FilterFunction
+from jsonpath.parse import Parser
+from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath.stream import TokenStream
+
+from crawlfleet.crawling.extract.limits import MATCHES_MAX, UnreadableError, bounded
+from crawlfleet.crawling.extract.regex import RegexQuery
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.extract.document import Document
+    from crawlfleet.crawling.extract.limits import Meter
+
+
+#: Units of looking at one node.
+_NODE_UNITS: Final = 150
+#: Under this name the meter goes along with the evaluation.
+_METER: Final = "meter"
+#: The same for functions in filters, which are told nothing of the evaluation.
+_metering: Final[ContextVar[Meter | None]] = ContextVar("metering", default=None)
+
+
+class JsonPathQuery:
+    """One expression.
+
+    Raises:
+        ValueError: it is no JSONPath.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(self, expression: str) -> None:
+        try:
+            self._path = _environment().compile(expression)
+        except (JSONPathError, RecursionError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(f"not a JSONPath: {reason}") from error
+
+    def matches(self, document: Document, within: object) -> list[object]:
+        """All matches in order, JSON's own null among them.
+
+        Raises:
+            UnreadableError: too many, too costly, or nested too deep.
+        """
+        return bounded(self._some(document, within, MATCHES_MAX + 1))
+
+    def first(self, document: Document, within: object) -> object:
+        """The first match, or None."""
+        return next(iter(self._some(document, within, 1)), None)
+
+    def count(self, document: Document, within: object) -> int:
+        """How many there are."""
+        return len(self._some(document, within, None))
+
+    def some(self, document: Document, within: object, most: int) -> list[object]:
+        """The first of them."""
+        return self._some(document, within, most)
+
+    def _some(self, document: Document, within: object, limit: int | None) -> list[object]:
+        if not isinstance(within, dict | list):
+            # The library would take a text for a document.
+            return [within] if str(self._path) == "$" else []
+        asked_by = _metering.set(document.meter)
+        try:
+            found = self._path.finditer(within, filter_context={_METER: document.meter})
+            return [match.obj for match in islice(found, limit)]
+        except (JSONPathError, RecursionError, ArithmeticError, TypeError) as error:
+            raise UnreadableError(f"JSONPath: {str(error).partition(chr(10))[0]}") from error
+        finally:
+            _metering.reset(asked_by)
+
+
+class _MeteredMatch(JSONPathMatch):
+    """Charges every node that is looked at, and keeps no path to it."""
+
+    __slots__ = ()
+
+    def new_child(self, obj: object, key: int | str) -> _MeteredMatch:  # noqa: ARG002
+        context = self._filter_context
+        meter = context.get(_METER) if context else None
+        if meter is not None:
+            meter.spend(_NODE_UNITS)
+        return _MeteredMatch(
+            filter_context=context, obj=obj, parent=None, parts=(), path="", root=self.root
+        )
+
+    def add_child(self, *children: JSONPathMatch) -> None:
+        """Nobody asks a match for its children."""
+
+
+def _metered(node: JSONPathMatch) -> JSONPathMatch:
+    if isinstance(node, _MeteredMatch):
+        return node
+    return _MeteredMatch(
+        filter_context=node.filter_context(),
+        obj=node.obj,
+        parent=None,
+        parts=(),
+        path="",
+        root=node.root,
+    )
+
+
+class _Child(JSONPathChildSegment):
+    def resolve(self, nodes: Iterable[JSONPathMatch]) -> Iterable[JSONPathMatch]:
+        return super().resolve(map(_metered, nodes))
+
+
+class _Descent(JSONPathRecursiveDescentSegment):
+    def resolve(self, nodes: Iterable[JSONPathMatch]) -> Iterable[JSONPathMatch]:
+        return super().resolve(map(_metered, nodes))
+
+
+class _Parser(Parser):
+    """Every query, those inside filters too, begins with a metered node."""
+
+    def parse_query(self, stream: TokenStream) -> Iterable[JSONPathSegment]:
+        for segment in super().parse_query(stream):
+            child = isinstance(segment, JSONPathChildSegment)
+            metered: type[_Child | _Descent] = _Child if child else _Descent
+            yield metered(env=segment.env, token=segment.token, selectors=segment.selectors)
+
+
+class _Matches(FilterFunction):
+    """``match`` and ``search`` without a back-tracking engine."""
+
+    arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012  the library's shape
+    return_type = ExpressionType.LOGICAL
+
+    def __init__(self, *, whole: bool) -> None:
+        self._form = r"\A(?:%s)\z" if whole else "%s"
+
+    def __call__(self, text: object, pattern: object) -> bool:
+        if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > 1000:
+            return False
+        try:
+            return RegexQuery(self._form % pattern).found_in(text[:100_000], _metering.get())
+        except ValueError:
+            return False
+
+
+class _Environment(JSONPathEnvironment):
+    match_class = _MeteredMatch
+    parser_class = _Parser
+
+    def setup_function_extensions(self) -> None:
+        super().setup_function_extensions()
+        self.function_extensions["match"] = _Matches(whole=True)
+        self.function_extensions["search"] = _Matches(whole=False)
+
+
+@cache
+def _environment() -> _Environment:
+    return _Environment(strict=True)

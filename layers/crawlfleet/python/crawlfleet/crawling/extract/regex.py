@@ -1,0 +1,163 @@
+"""Regular expressions by RE2: linear in the text whatever a tenant writes.
+
+Linear is not quick: where RE2 cannot keep its states it carries each of them from byte to byte, at
+some 15 ns an instruction, so ``(?:(?:a|ab){1,30}){1,30}x`` would read a page of a megabyte for a
+minute. Nothing can interrupt it. So what a search may cost at worst is bounded before it begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, UnreadableError
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.extract.limits import Meter
+
+
+#: Bytes that one compiled expression may use.
+_MEMORY_MAX: Final = 8_388_608
+#: Instructions that one compiled expression may have. A class of all letters has 1,200.
+PROGRAM_MAX: Final = 10_000
+#: Instructions times characters of one search: at worst some 20 seconds.
+SEARCH_MAX: Final = 1_000_000_000
+#: After so many the clock is read.
+_LONG: Final = 1_000_000
+
+
+class RegexQuery:
+    r"""One compiled expression. A match counts as its first group, or the whole where it has none.
+
+    Raises:
+        ValueError: RE2 cannot read the expression (it has no look-around and no back-references).
+
+    >>> from crawlfleet.crawling.extract.limits import Meter
+    >>> list(RegexQuery(r"(\d+) EUR").values("3 EUR, 4 EUR", Meter()))
+    ['3', '4']
+    """
+
+    __slots__ = ("_group", "_pattern", "_size")
+
+    def __init__(self, expression: str) -> None:
+        import re2
+
+        options = re2.Options()
+        options.max_mem = _MEMORY_MAX
+        options.log_errors = False
+        try:
+            self._pattern: Any = re2.compile(expression, options)
+        except re2.error as error:
+            raise ValueError(_sentence(error)) from error
+        except UnicodeEncodeError as error:
+            raise ValueError("not valid Unicode") from error
+        self._group = 1 if self._pattern.groups else 0
+        self._size: int = self._pattern.programsize
+        if self._size > PROGRAM_MAX:
+            raise ValueError("is too large once its repetitions are written out")
+
+    def _afford(self, length: int, meter: Meter | None) -> None:
+        cost = self._size * length
+        if cost > SEARCH_MAX:
+            raise UnreadableError(f"the expression is too costly for {length:,} characters")
+        if cost > _LONG and meter is not None:
+            meter.tick()
+
+    def first(self, text: str, meter: Meter | None = None) -> str | None:
+        """The first match, or None; also None where the group took no part in it.
+
+        Raises:
+            UnreadableError: the text is too long for the expression, or the page has taken too
+                long already.
+        """
+        self._afford(len(text), meter)
+        found = self._pattern.search(text)
+        value: str | None = found[self._group] if found else None
+        return value
+
+    def found_in(self, text: str, meter: Meter | None = None) -> bool:
+        """Whether there is a match.
+
+        Raises:
+            UnreadableError: as :meth:`first`.
+        """
+        self._afford(len(text), meter)
+        return self._pattern.search(text) is not None
+
+    def values(self, text: str, meter: Meter) -> list[str]:
+        """All matches in order, without those in which the group took no part.
+
+        Raises:
+            UnreadableError: too many, or too long to find.
+        """
+        self._afford(len(text), meter)
+        values: list[str] = []
+        at = 0
+        for count, found in enumerate(self._pattern.finditer(text)):
+            if count >= MATCHES_MAX:
+                raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
+            # Each search may look as far as the end of the text.
+            meter.spend((len(text) - at) / 100)
+            if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
+                meter.tick()
+            at = found.end()
+            if found[self._group] is not None:
+                values.append(found[self._group])
+        return values
+
+    def replacement(self, template: str) -> list[str | int]:
+        r"""A template's texts and the numbers of the groups between them.
+
+        Raises:
+            ValueError: it names a group that the expression has not.
+
+        >>> RegexQuery(r"(\d+)-(\d+)").replacement(r"\2/\1")
+        ['', 2, '/', 1, '']
+        """
+        parts: list[str | int] = []
+        text = ""
+        at = 0
+        while at < len(template):
+            character = template[at]
+            following = template[at + 1 : at + 2]
+            if character == "\\" and following.isdecimal() and following.isascii():
+                if int(following) > self._pattern.groups:
+                    raise ValueError(f"there is no group {following} in the pattern")
+                parts += [text, int(following)]
+                text = ""
+            elif character == "\\" and following in {"n", "t", "\\"}:
+                text += {"n": "\n", "t": "\t"}.get(following, following)
+            elif character == "\\":
+                raise ValueError("a backslash stands before a digit, n, t or a backslash")
+            else:
+                text += character
+                at -= 1
+            at += 2
+        return [*parts, text]
+
+    def replaced(self, text: str, replacement: list[str | int], meter: Meter) -> str:
+        """The text with every match replaced.
+
+        Raises:
+            UnreadableError: too many matches, too long to find, or the text would become too long.
+        """
+        self._afford(len(text), meter)
+        parts: list[str] = []
+        at = size = 0
+        for count, found in enumerate(self._pattern.finditer(text)):
+            if count >= MATCHES_MAX:
+                raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
+            meter.spend((len(text) - at) / 100)
+            if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
+                meter.tick()
+            new = "".join(p if isinstance(p, str) else found[p] or "" for p in replacement)
+            parts += [text[at : found.start()], new]
+            size += len(new)
+            if size > OUTPUT_BYTES_MAX:
+                raise UnreadableError(f"more than {OUTPUT_BYTES_MAX:,} characters")
+            at = found.end()
+        return "".join((*parts, text[at:]))
+
+
+def _sentence(error: Exception) -> str:
+    reason = error.args[0] if error.args else "unreadable"
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

@@ -1,0 +1,345 @@
+"""Dates as sites write them, to ISO 8601 (a step of ``transforms``).
+
+The steps of a field at work: each turns texts into texts, within bounds (config.documents.rule).
+
+Expressions run on RE2. What a step may give is bounded like everything else that a page gives, and
+checked after each step, so that no step can blow up what the one before it left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, tzinfo
+from html import unescape
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from crawlfleet.config.documents.rule import DateFormats, NumberMarks, Step, Transform, Word
+from crawlfleet.crawling.extract.casts import to_string
+from crawlfleet.crawling.extract.document import visible_text
+from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, UnreadableError
+from crawlfleet.crawling.extract.regex import RegexQuery
+from crawlfleet.kernel.errors import Problem
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.extract.document import Document
+    from crawlfleet.crawling.extract.limits import Meter
+    from crawlfleet.crawling.extract.plan import Context, Finish, Given
+
+
+#: A date is no longer than that.
+_LONGEST: Final = 100
+
+
+def compile_date(step: DateFormats) -> Callable[[str], str]:
+    """What reads a date by the first format that fits.
+
+    Raises:
+        ValueError: ``key: what is wrong with it``.
+
+    >>> compile_date(DateFormats(formats=("%d.%m.%Y",), timezone="Europe/Berlin"))("5.3.2024")
+    '2024-03-05T00:00:00+01:00'
+    """
+    for number, written in enumerate(step.formats):
+        if (why := _mistake(written)) is not None:
+            raise ValueError(f"formats[{number}]: {why}")
+    zone = _zone(step.timezone)
+
+    def change(text: str) -> str:
+        for written in step.formats if len(text) <= _LONGEST else ():
+            try:
+                at = datetime.strptime(text.strip(), written)  # noqa: DTZ007  it gets its zone below
+                return (at if at.tzinfo else at.replace(tzinfo=zone)).isoformat()
+            except (ValueError, OverflowError):
+                continue
+        raise UnreadableError(f"{text[:80]!r} is no date written so")
+
+    return change
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"timezone: {name!r} is no time zone, like Europe/Paris") from error
+
+
+def _mistake(written: str) -> str | None:
+    try:
+        sample = datetime(2024, 3, 5, 10, 30, tzinfo=UTC).strftime(written)
+        datetime.strptime(sample, written)  # noqa: DTZ007  only whether it can be read
+    except Exception as error:  # noqa: BLE001  it raises what its regular expressions do
+        return f"not a format of dates: {error}"[:200]
+    return None if "%" in written else "names no part of a date, such as %d"
+
+
+#: Changes one text, or leaves it out.
+Each = Callable[[str], str | None]
+#: Changes all texts together.
+Together = Callable[[list[str], "Meter"], list[str]]
+
+#: Units of one character in one step, and of one text.
+_CHARACTER_UNITS: Final = 0.5
+_TEXT_UNITS: Final = 200
+_HTML_CHARACTER_UNITS: Final = 10
+#: A number is looked for in so many characters, and is no longer than that.
+_NUMBER_WITHIN: Final = 1_000
+_PARAMETERS_MAX: Final = 1_000
+
+_WORDS: Final = re.compile(r"\w+(?:['\u2019]\w+)?")
+_SPACES: Final = "[ \\u00a0\\u2000-\\u200a\\u202f]"
+
+
+class Chain:
+    """Steps, compiled: name, units of a character, and what to do."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Sequence[tuple[str, float, Together]]) -> None:
+        self._steps = tuple(steps)
+
+    def run(self, document: Document, texts: list[str]) -> list[str]:
+        """The texts after all steps.
+
+        Raises:
+            UnreadableError: a step cannot read a text, or they become too many or too long.
+        """
+        for label, units, step in self._steps:
+            size = sum(map(len, texts))
+            document.meter.spend(size * units + len(texts) * _TEXT_UNITS)
+            try:
+                texts = step(texts, document.meter)
+            except UnreadableError as error:
+                error.message = f"{label}: {error.message}"
+                raise
+            if len(texts) > MATCHES_MAX:
+                raise UnreadableError(f"{label}: more than {MATCHES_MAX:,} texts")
+            if sum(map(len, texts)) > OUTPUT_BYTES_MAX:
+                raise UnreadableError(f"{label}: more than {OUTPUT_BYTES_MAX:,} characters")
+            if not texts:
+                break
+        return texts
+
+
+class Transformed:
+    """The values of a field after its steps. ``gathers``: they are of all matches together."""
+
+    __slots__ = ("_chain", "_finish", "_gathers", "_inner", "_strip")
+
+    def __init__(
+        self,
+        inner: Given,
+        chain: Chain,
+        *,
+        gathers: bool,
+        strip: bool,
+        finish: Finish | None = None,
+    ) -> None:
+        self._inner = inner
+        self._chain = chain
+        self._gathers = gathers
+        self._strip = strip
+        self._finish = finish
+
+    def finished(self, finish: Finish) -> Transformed:
+        """The same values, each in its final form."""
+        return Transformed(
+            self._inner, self._chain, gathers=self._gathers, strip=self._strip, finish=finish
+        )
+
+    def single(self, document: Document, context: Context) -> object:
+        """The first value, or None."""
+        if self._gathers:
+            raw = self._inner.several(document, context)
+        else:
+            raw = [self._inner.single(document, context)]
+        found = self._run(document, raw)
+        return self._final(document, found[0]) if found else None
+
+    def several(self, document: Document, context: Context) -> Sequence[object]:
+        """All values, those of each match in turn."""
+        found: list[object] = []
+        for raw in self._inner.several(document, context):
+            found += self._run(document, [raw])
+            if len(found) > MATCHES_MAX:
+                raise UnreadableError(f"more than {MATCHES_MAX:,} values")
+        return [self._final(document, value) for value in found]
+
+    def _run(self, document: Document, raw: Sequence[object]) -> list[str]:
+        texts = [to_string(value) for value in raw if value is not None]
+        if not self._strip:
+            return self._chain.run(document, texts)
+        return [t.strip() for t in self._chain.run(document, [t.strip() for t in texts])]
+
+    def _final(self, document: Document, value: object) -> object:
+        return value if self._finish is None else self._finish(document, value)
+
+
+def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | None, list[Problem]]:
+    """The chain, or what is wrong with its expressions, formats and time zones."""
+    steps: list[tuple[str, float, Together]] = []
+    problems: list[Problem] = []
+    for number, transform in enumerate(transforms):
+        place = f"{path}[{number}]"
+        if isinstance(transform, Step):
+            keys = transform.keys
+            if len(keys) != 1:
+                continue  # told by config.rule_validation, and so never run
+            place = f"{place}.{keys[0]}"
+            try:
+                step = _keyed(transform)
+            except _MistakeError as error:
+                problems.append(Problem(f"{place}.{error.key}" if error.key else place, str(error)))
+                continue
+        else:
+            step = _each(_WORD_STEPS[transform])
+        html = transform is Word.HTML_TO_TEXT
+        units = _HTML_CHARACTER_UNITS if html else _CHARACTER_UNITS
+        steps.append((f"transforms{place.removeprefix(path)}", units, step))
+    return (None if problems else Chain(steps)), problems
+
+
+class _MistakeError(Exception):
+    def __init__(self, message: str, key: str = "") -> None:
+        self.key = key
+        super().__init__(message)
+
+
+def _keyed(step: Step) -> Together:
+    if step.replace is not None:
+        return _replacing(step.replace.pattern, step.replace.by)
+    if step.match is not None:
+        return _matching(step.match)
+    if step.split is not None:
+        return _splitting(step.split)
+    if step.join is not None:
+        return _joining(step.join)
+    if step.pick is not None:
+        return _picking(step.pick)
+    if step.slice is not None:
+        span = slice(*step.slice)
+        return _each(lambda text: text[span])
+    if step.prefix is not None:
+        prefix = step.prefix
+        return _each(lambda text: prefix + text)
+    if step.suffix is not None:
+        suffix = step.suffix
+        return _each(lambda text: text + suffix)
+    if step.map is not None:
+        mapped = step.map
+        return _each(lambda text: mapped.get(text, text))
+    if step.number is not None:
+        return _each(_numbering(step.number))
+    if step.date is not None:
+        try:
+            return _each(compile_date(step.date))
+        except ValueError as error:
+            key, _, message = str(error).partition(": ")
+            raise _MistakeError(message, key) from error
+    name = step.url_parameter or ""
+    return _each(lambda text: _parameter(text, name))
+
+
+def _each(change: Each) -> Together:
+    def step(texts: list[str], _: Meter) -> list[str]:
+        return [changed for text in texts if (changed := change(text)) is not None]
+
+    return step
+
+
+def _expression(pattern: str, key: str = "") -> RegexQuery:
+    try:
+        return RegexQuery(pattern)
+    except ValueError as error:
+        raise _MistakeError(str(error), key) from error
+
+
+def _replacing(pattern: str, by: str) -> Together:
+    query = _expression(pattern, "pattern")
+    try:
+        replacement = query.replacement(by)
+    except ValueError as error:
+        raise _MistakeError(str(error), "with") from error
+    return lambda texts, meter: [query.replaced(text, replacement, meter) for text in texts]
+
+
+def _matching(pattern: str) -> Together:
+    query = _expression(pattern)
+
+    def step(texts: list[str], meter: Meter) -> list[str]:
+        return [found for text in texts if (found := query.first(text, meter)) is not None]
+
+    return step
+
+
+def _splitting(separator: str) -> Together:
+    def step(texts: list[str], _: Meter) -> list[str]:
+        found: list[str] = []
+        for text in texts:
+            found += text.split(separator, MATCHES_MAX)
+            if len(found) > MATCHES_MAX:
+                break  # refused by the chain
+        return found
+
+    return step
+
+
+def _joining(separator: str) -> Together:
+    return lambda texts, _: [separator.join(texts)] if texts else []
+
+
+def _picking(place: int) -> Together:
+    def step(texts: list[str], _: Meter) -> list[str]:
+        return [texts[place]] if -len(texts) <= place < len(texts) else []
+
+    return step
+
+
+def _numbering(marks: NumberMarks) -> Each:
+    decimal = re.escape(marks.decimal)
+    space = marks.thousands.isspace()
+    thousands = _SPACES if space else re.escape(marks.thousands)
+    # No number is taken out of one that is written otherwise: the 1 of 1,234.
+    around = rf"[.,'\u2019{re.escape(marks.decimal)}{'' if space else thousands}]"
+    grouped = rf"\d{{1,3}}(?:{thousands}\d{{3}})+|" if thousands else ""
+    pattern = re.compile(
+        rf"(?<!\d)(?<!\d{around})(?P<sign>[+\-\u2212]?)"
+        rf"(?P<whole>{grouped}\d+)(?:{decimal}(?P<part>\d+))?(?!\d)(?!{around}\d)",
+        re.ASCII,
+    )
+
+    def change(text: str) -> str:
+        found = pattern.search(text[:_NUMBER_WITHIN])
+        if found is None:
+            raise UnreadableError(f"{text[:80]!r} holds no number written so")
+        whole = re.sub(r"\D", "", found["whole"], flags=re.ASCII)
+        sign = "-" if found["sign"] in {"-", "\u2212"} else ""
+        return f"{sign}{whole}.{found['part']}" if found["part"] else f"{sign}{whole}"
+
+    return change
+
+
+def _parameter(text: str, name: str) -> str | None:
+    try:
+        query = urlsplit(text.strip()).query
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_PARAMETERS_MAX)
+    except ValueError:
+        return None
+    return next((value for key, value in pairs if key == name), None)
+
+
+def _titled(text: str) -> str:
+    return _WORDS.sub(lambda found: found[0][:1].upper() + found[0][1:].lower(), text)
+
+
+_WORD_STEPS: Final[dict[Word, Each]] = {
+    Word.LOWER: str.lower,
+    Word.UPPER: str.upper,
+    Word.TITLE: _titled,
+    Word.COLLAPSE: lambda text: " ".join(text.split()),
+    Word.HTML_TO_TEXT: visible_text,
+    Word.UNESCAPE: unescape,
+    Word.UNQUOTE: lambda text: unquote(text, errors="replace"),
+}

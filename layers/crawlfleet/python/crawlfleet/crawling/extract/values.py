@@ -1,0 +1,252 @@
+"""From matches to the value of a field: taken, narrowed, stripped, joined, cast, kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from crawlfleet.config.documents.rule import Cast, Field, PageFact
+from crawlfleet.crawling.extract.casts import CASTS, to_string
+from crawlfleet.crawling.extract.limits import MATCH_UNITS, MATCHES_MAX, UnreadableError
+from crawlfleet.crawling.extract.links import join
+from crawlfleet.crawling.extract.plan import Context, Finish, Given, Group, Read
+from crawlfleet.crawling.extract.regex import RegexQuery
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.extract.document import Document
+    from crawlfleet.crawling.extract.engines import Query, Taker
+
+
+_MISSING = "missing, and required"
+
+
+class Facts:
+    """What the fetch knows of a page. ``clock`` says when a page is read."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+
+    def reader(self, fact: PageFact) -> Callable[[Document, Context], Any]:
+        """The function that reads one of them."""
+        if fact is PageFact.URL:
+            return lambda document, _: _clean(document.page.url)
+        if fact is PageFact.STATUS:
+            return lambda document, _: document.page.status
+        if fact is PageFact.CONTENT_TYPE:
+            return lambda document, _: _clean(document.page.content_type)
+        return lambda _document, _context: self._clock().isoformat()
+
+
+def _clean(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+class Values:
+    """The raw values of a field: what ``query`` finds and ``take`` takes, or what ``of`` gives.
+
+    With ``regex`` every value becomes its matches. Without query and ``of`` the context is taken.
+    """
+
+    __slots__ = ("_finish", "_of", "_query", "_regex", "_take")
+
+    def __init__(
+        self,
+        query: Query | None,
+        take: Taker,
+        regex: RegexQuery | None,
+        of: Callable[[Document, Context], Any] | None,
+        finish: Finish | None = None,
+    ) -> None:
+        self._query = query
+        self._take = take
+        self._regex = regex
+        self._of = of
+        self._finish = finish
+
+    def finished(self, finish: Finish) -> Values:
+        """The same values, each in its final form."""
+        return Values(self._query, self._take, self._regex, self._of, finish)
+
+    def single(self, document: Document, context: Context) -> object:
+        """The first value, or None."""
+        regex = self._regex
+        if regex is not None:
+            for text in self._texts(document, context):
+                narrowed = regex.first(text, document.meter)
+                if narrowed is not None:
+                    return self._final(document, narrowed)
+            return None
+        if self._query is None:
+            value = self._of(document, context) if self._of is not None else self._take(context)
+            return self._final(document, value)
+        match = self._query.first(document, context)
+        return None if match is None else self._final(document, self._take(match))
+
+    def several(self, document: Document, context: Context) -> Sequence[object]:
+        """All values; one match without a value is a None among them."""
+        regex = self._regex
+        if regex is None and self._finish is None:
+            return self._raw(document, context)
+        if regex is None:
+            return [self._final(document, value) for value in self._raw(document, context)]
+        found: list[object] = []
+        for text in self._texts(document, context):
+            found += regex.values(text, document.meter)
+            if len(found) > MATCHES_MAX:
+                raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
+        return [self._final(document, value) for value in found]
+
+    def _raw(self, document: Document, context: Context) -> list[object]:
+        if self._query is not None:
+            matches = self._query.matches(document, context)
+            document.meter.spend(len(matches) * MATCH_UNITS)
+            return [self._take(match) for match in matches]
+        return [self._of(document, context) if self._of is not None else self._take(context)]
+
+    def _texts(self, document: Document, context: Context) -> list[str]:
+        return [to_string(v) for v in self._raw(document, context) if v is not None]
+
+    def _final(self, document: Document, value: object) -> object:
+        if self._finish is None or value is None:
+            return value
+        return self._finish(document, value)
+
+
+def finisher(field: Field, *, from_json: bool) -> Finish:
+    """Strips, joins, casts. JSON's own values stay as they are where ``json`` is asked for."""
+    strip, absolute, kind = field.strip, field.absolute, field.type
+    if kind is Cast.STRING and not absolute and not from_json:
+
+        def text(_: Document, value: object) -> object:
+            value = value if isinstance(value, str) else to_string(value)
+            return value.strip() if strip else value
+
+        return text
+    if kind is Cast.JSON and from_json:
+        return lambda _, value: value
+    convert = CASTS[kind]
+
+    def finish(document: Document, value: object) -> object:
+        if isinstance(value, str):
+            value = value.strip() if strip else value
+            if kind is not Cast.STRING and not from_json and not value.strip():
+                return None
+        value = convert(value)
+        return join(document.base, str(value)) if absolute and value else value
+
+    return finish
+
+
+def read_one(field: Field, values: Given, finish: Finish) -> Read:
+    """A field of one value."""
+    required, default = field.required, field.default
+    single = values.single
+    refuses_empty = required or default is not None
+
+    def read(document: Document, context: Context) -> object:
+        raw = single(document, context)
+        value = None if raw is None else finish(document, raw)
+        if value is None or (refuses_empty and value == ""):
+            if required:
+                raise UnreadableError(_MISSING)
+            value = default
+        _keep(document, value)
+        return value
+
+    return read
+
+
+def read_list(field: Field, values: Given, finish: Finish) -> Read:
+    """A field of all values; matches without one are left out."""
+    if field.type is Cast.STRING and not field.absolute:
+        return _read_texts(field, values)
+
+    def read(document: Document, context: Context) -> object:
+        found: list[object] = []
+        for number, raw in enumerate(values.several(document, context)):
+            try:
+                value = None if raw is None else finish(document, raw)
+            except UnreadableError as error:
+                error.message = f"value {number}: {error.message}"
+                raise
+            if value is not None:
+                _keep(document, value)
+                found.append(value)
+        if field.required and not found:
+            raise UnreadableError(_MISSING)
+        return found
+
+    return read
+
+
+def _read_texts(field: Field, values: Given) -> Read:
+    strip, required = field.strip, field.required
+
+    def read(document: Document, context: Context) -> object:
+        raw = [value for value in values.several(document, context) if value is not None]
+        texts = [value if isinstance(value, str) else to_string(value) for value in raw]
+        if strip:
+            texts = [text.strip() for text in texts]
+        if required and not texts:
+            raise UnreadableError(_MISSING)
+        document.meter.keep_bytes(8 * len(texts))
+        document.meter.keep("".join(texts))
+        return texts
+
+    return read
+
+
+def read_count(query: Query) -> Read:
+    """A field that is the number of matches."""
+
+    def read(document: Document, context: Context) -> object:
+        document.meter.keep(0)
+        return query.count(document, context)
+
+    return read
+
+
+def read_count_of(values: Given) -> Read:
+    """A field that is the number of values after narrowing."""
+
+    def read(document: Document, context: Context) -> object:
+        document.meter.keep(0)
+        return sum(value is not None for value in values.several(document, context))
+
+    return read
+
+
+def read_group(field: Field, values: Given, group: Group) -> Read:
+    """A nested item, or None."""
+
+    def read(document: Document, context: Context) -> object:
+        found = values.single(document, context)
+        if found is None:
+            if field.required:
+                raise UnreadableError(_MISSING)
+            return None
+        group.charge(document, 1)
+        return group.read(document, found)
+
+    return read
+
+
+def read_groups(field: Field, values: Given, group: Group) -> Read:
+    """All nested items."""
+
+    def read(document: Document, context: Context) -> object:
+        found = [item for item in values.several(document, context) if item is not None]
+        if field.required and not found:
+            raise UnreadableError(_MISSING)
+        return group.read_all(document, found, "")
+
+    return read
+
+
+def _keep(document: Document, value: object) -> None:
+    if isinstance(value, dict | list):
+        # What the page's JSON held: as large as its text, whatever is inside.
+        document.meter.keep_bytes(len(to_string(value)))
+    else:
+        document.meter.keep(value)

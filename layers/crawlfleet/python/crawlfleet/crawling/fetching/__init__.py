@@ -1,0 +1,1 @@
+"""Fetching: names, connections, proxies, cookies, hops, bodies."""

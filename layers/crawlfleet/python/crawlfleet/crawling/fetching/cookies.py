@@ -1,0 +1,385 @@
+"""The cookies of one job: the standard library's jar, with browsers' bounds and rules.
+
+``http.cookiejar`` knows the syntax, dates, paths and domains. Added here: nobody sets a cookie for
+a public suffix (``co.uk``), for another IP address, or a secure one over http; the prefixes
+``__Host-`` and ``__Secure-`` hold (RFC 6265bis); and everything is bounded.
+
+The jars of the jobs that this worker has at hand, and their way to the other workers.
+
+A jar is loaded before its first request, and exchanged with what the others have saved at most
+every few seconds while it is used. A store that does not answer keeps no page from being fetched.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from functools import cache
+from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
+from typing import Any, Final, cast
+
+import msgspec
+from yarl import URL
+
+from crawlfleet.crawling.fetching.models import Sessions
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.urls import problem_with_headers
+
+#: Of one cookie, its name and value; of the header that is sent.
+MAX_COOKIE_BYTES: Final = 4_096
+MAX_HEADER_BYTES: Final = 16_384
+#: Cookies of one domain, and of a jar.
+MAX_OF_DOMAIN: Final = 50
+MAX_COOKIES: Final = 300
+#: Of a whole jar as it is saved.
+MAX_JAR_BYTES: Final = 131_072
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A cookie as it is saved."""
+
+    domain: str
+    path: str
+    name: str
+    value: str | None
+    for_subdomains: bool
+    secure: bool
+    expires: int | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What is the same cookie has the same key."""
+        return self.domain, self.path, self.name
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[Kept]).decode
+
+
+class Jar:
+    """One job's cookies. A tenant's or another job's are in another jar."""
+
+    def __init__(self) -> None:
+        self._jar = CookieJar(_Rules())
+        self._synced: dict[tuple[str, str, str], Kept] = {}
+        self._merged: dict[tuple[str, str, str], Kept] = {}
+
+    def header(self, url: URL) -> str:
+        """The ``Cookie`` header for a request; empty where there are none for it."""
+        asked = _Asked(url)
+        self._jar.add_cookie_header(cast("Any", asked))
+        if len(asked.cookies) <= MAX_HEADER_BYTES:
+            return asked.cookies
+        return asked.cookies[:MAX_HEADER_BYTES].rpartition("; ")[0]
+
+    def learn(self, url: URL, set_cookies: Sequence[str]) -> None:
+        """Keep what an answer from ``url`` has set, as far as that is its to set."""
+        clean = [said for said in set_cookies if not problem_with_headers({"Set-Cookie": said})]
+        self._jar.extract_cookies(cast("Any", _Answered(clean)), cast("Any", _Asked(url)))
+        self._bound()
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to save."""
+        return self._now() != self._synced
+
+    def merge(self, saved: bytes | None) -> bytes:
+        """Take up what others have saved, and return what is to be saved; then :meth:`exchanged`.
+
+        What was set here since the last time wins, and what was deleted here is gone; beside that
+        the others know better. A cookie that only another worker was told to delete may live on
+        here until the site says so again.
+        """
+        now = self._now()
+        changed = {key: kept for key, kept in now.items() if self._synced.get(key) != kept}
+        deleted = self._synced.keys() - now.keys()
+        merged = now | {kept.key: kept for kept in _read(saved)} | changed
+        self._jar.clear()
+        for key, kept in merged.items():
+            if key not in deleted:
+                self._jar.set_cookie(_cookie(kept))
+        self._bound()
+        self._merged = self._now()
+        return _encode(list(self._merged.values()))
+
+    def exchanged(self) -> None:
+        """What :meth:`merge` returned last is saved now, or was no different."""
+        self._synced = self._merged
+
+    def _now(self) -> dict[tuple[str, str, str], Kept]:
+        self._jar.clear_expired_cookies()
+        return {kept.key: kept for kept in map(_kept, self._jar)}
+
+    def _bound(self) -> None:
+        """Drop the cookies that came first, of the domains with too many, then of them all."""
+        kept = list(self._jar)
+        size, count = sum(map(_size, kept)), len(kept)
+        of_domain = Counter(cookie.domain for cookie in kept)
+        for cookie in kept:
+            domain = cookie.domain
+            if of_domain[domain] > MAX_OF_DOMAIN or count > MAX_COOKIES or size > MAX_JAR_BYTES:
+                self._jar.clear(domain, cookie.path, cookie.name)
+                of_domain[domain] -= 1
+                count -= 1
+                size -= _size(cookie)
+
+
+class _Rules(DefaultCookiePolicy):
+    def __init__(self) -> None:
+        super().__init__(
+            netscape=True, rfc2965=False, strict_ns_domain=DefaultCookiePolicy.DomainStrictNonDomain
+        )
+
+    def set_ok(self, cookie: Cookie, request: Any) -> bool:
+        """Whether the answer may set this cookie."""
+        return (
+            _size(cookie) <= MAX_COOKIE_BYTES
+            and bool(super().set_ok(cookie, request))
+            and (not cookie.secure or request.type == "https")
+            and _prefix_holds(cookie)
+        )
+
+    def set_ok_domain(self, cookie: Cookie, request: Any) -> bool:
+        """Whether the answer may set cookies for this domain."""
+        if not super().set_ok_domain(cookie, request):
+            return False
+        if not cookie.domain_specified:
+            return True
+        domain = cookie.domain.removeprefix(".")
+        if _is_address(request.host):
+            return bool(domain == request.host)
+        return not _is_public_suffix(domain)
+
+
+def _prefix_holds(cookie: Cookie) -> bool:
+    name = cookie.name.lower()
+    if name.startswith("__host-"):
+        return cookie.secure and not cookie.domain_specified and cookie.path == "/"
+    return not name.startswith("__secure-") or cookie.secure
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _suffixes() -> Any:
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList()
+
+
+def _is_public_suffix(domain: str) -> bool:
+    return bool(_suffixes().is_public(domain))
+
+
+class _Asked:
+    """A request as ``http.cookiejar`` looks at one."""
+
+    unverifiable = False
+
+    def __init__(self, url: URL) -> None:
+        self._url = str(url.with_fragment(None))
+        self.type = url.scheme
+        self.host = url.host_subcomponent or ""
+        self.origin_req_host = self.host
+        self.cookies = ""
+
+    def get_full_url(self) -> str:
+        return self._url
+
+    def has_header(self, _name: str) -> bool:
+        return False
+
+    def get_header(self, _name: str, default: str | None = None) -> str | None:
+        return default
+
+    def add_unredirected_header(self, _name: str, value: str) -> None:
+        self.cookies = value
+
+
+class _Answered:
+    """An answer as ``http.cookiejar`` looks at one."""
+
+    def __init__(self, set_cookies: Iterable[str]) -> None:
+        self._set_cookies = list(set_cookies)
+
+    def info(self) -> "_Answered":
+        return self
+
+    def get_all(self, name: str, default: object = None) -> object:
+        return self._set_cookies if name == "Set-Cookie" else default
+
+
+def _size(cookie: Cookie) -> int:
+    return len(cookie.name) + len(cookie.value or "") + len(cookie.path) + len(cookie.domain)
+
+
+def _kept(cookie: Cookie) -> Kept:
+    return Kept(
+        domain=cookie.domain,
+        path=cookie.path,
+        name=cookie.name,
+        value=cookie.value,
+        for_subdomains=cookie.domain_specified,
+        secure=cookie.secure,
+        expires=None if cookie.expires is None else int(cookie.expires),
+    )
+
+
+def _cookie(kept: Kept) -> Cookie:
+    return Cookie(
+        version=0,
+        name=kept.name,
+        value=kept.value,
+        port=None,
+        port_specified=False,
+        domain=kept.domain,
+        domain_specified=kept.for_subdomains,
+        domain_initial_dot=kept.domain.startswith("."),
+        path=kept.path,
+        path_specified=True,
+        secure=kept.secure,
+        expires=kept.expires,
+        discard=kept.expires is None,
+        comment=None,
+        comment_url=None,
+        rest={},
+    )
+
+
+def _read(saved: bytes | None) -> list[Kept]:
+    """The cookies that were saved; none where that cannot be read, as of a later version's."""
+    if not saved or len(saved) > 2 * MAX_JAR_BYTES:
+        return []
+    try:
+        kept = _decode(saved)
+    except msgspec.DecodeError:
+        return []
+    now = time.time()
+    return [one for one in kept[:MAX_COOKIES] if one.expires is None or one.expires > now]
+
+
+_log: Final = logging.getLogger(__name__)
+
+#: Jobs whose cookies are at hand at once.
+MAX_JARS: Final = 256
+#: At most this often is a jar exchanged with the store.
+EXCHANGE_SECONDS: Final = 3.0
+
+
+class OpenJar:
+    """A jar in use. ``exchanged_at`` is in the loop's time; ``loading`` ends when it is usable."""
+
+    __slots__ = ("exchanged_at", "jar", "job", "lane", "loading", "turn")
+
+    def __init__(self, lane: Lane, job: str) -> None:
+        self.lane = lane
+        self.job = job
+        self.jar = Jar()
+        self.exchanged_at = float("-inf")
+        self.loading: asyncio.Task[None] | None = None
+        self.turn = asyncio.Lock()
+
+
+class Jars:
+    """Jars by lane and job; those used the longest ago are saved and put away.
+
+    Args:
+        sessions: Where they are saved; None keeps them in this worker alone.
+        exchange_seconds: How often, at most.
+        most: Jobs whose jars are at hand at once.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions | None = None,
+        *,
+        exchange_seconds: float = EXCHANGE_SECONDS,
+        most: int = MAX_JARS,
+    ) -> None:
+        self._sessions = sessions
+        self._most = most
+        self._every = exchange_seconds
+        self._open: OrderedDict[tuple[Lane, str], OpenJar] = OrderedDict()
+        self._due: set[OpenJar] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, lane: Lane, job: str) -> OpenJar:
+        """The job's jar, with what other workers have saved of it."""
+        key = lane, job
+        found = self._open.get(key)
+        if found is None:
+            found = self._open[key] = OpenJar(lane, job)
+            if self._sessions is not None:
+                found.loading = self._start(found)
+            while len(self._open) > self._most:
+                _, put_away = self._open.popitem(last=False)
+                self._due.discard(put_away)
+                if self._sessions is not None and put_away.jar.changed:
+                    self._start(put_away)
+        else:
+            self._open.move_to_end(key)
+            now = asyncio.get_running_loop().time()
+            if found.loading is None and now - found.exchanged_at > self._every:
+                self.exchange(found)  # in a moment: what others have learned is wanted here too
+        if found.loading is not None:
+            await asyncio.shield(found.loading)
+            found.loading = None
+        return found
+
+    def exchange(self, opened: OpenJar) -> None:
+        """Exchange the jar with the store before long."""
+        if self._sessions is None:
+            return
+        self._due.add(opened)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+
+    async def close(self) -> None:
+        """Save what has not been saved."""
+        if self._timer is not None:
+            self._begin()
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+        if self._timer is not None:  # what could not be saved would be tried again later
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self) -> None:
+        self._timer = None
+        due, self._due = self._due, set()
+        for opened in due:
+            self._start(opened)
+
+    def _start(self, opened: OpenJar) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._exchange(opened))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _exchange(self, opened: OpenJar) -> None:
+        sessions, jar = self._sessions, opened.jar
+        if sessions is None:
+            return
+        async with opened.turn:
+            opened.exchanged_at = asyncio.get_running_loop().time()
+            try:
+                saved = await asyncio.to_thread(sessions.load, opened.lane, opened.job)
+                changed = jar.changed
+                merged = jar.merge(saved)
+                if changed:
+                    await asyncio.to_thread(sessions.save, opened.lane, opened.job, merged)
+                jar.exchanged()
+            except StoreError as error:
+                self.exchange(opened)
+                about = {"job": opened.job}
+                _log.warning("cookies of a job were not exchanged: %s", error, extra=about)

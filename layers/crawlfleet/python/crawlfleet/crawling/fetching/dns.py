@@ -1,0 +1,175 @@
+"""Where hosts are: looked up in threads of our own, remembered for a few seconds.
+
+The event loop's own look-ups share a handful of threads with everything else, so a few name servers
+that take their time would hold up all other hosts. The names of one site have a few of our threads
+at most, because whoever owns a domain may name any number of hosts in it.
+
+What is remembered here is only where a host is said to be; whether one may connect there is asked
+of each socket (``http_fetcher``).
+"""
+
+import asyncio
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from crawlfleet.crawling.extract.links import site_of
+
+#: How long an answer is believed.
+FRESH_SECONDS: Final = 10.0
+#: How long a failure is; long enough to spare a name server the rest of a batch.
+FAILED_SECONDS: Final = 2.0
+#: Hosts remembered.
+HOSTS: Final = 4_096
+_THREADS: Final = 64
+#: Of these, names of one site are looked up at once; the others wait for each other, for so long.
+OF_SITE: Final = 8
+WAIT_SECONDS: Final = 10.0
+
+#: Look a host up, as ``socket.getaddrinfo`` tells what it found.
+LookUp: TypeAlias = Callable[
+    [str, int, socket.AddressFamily],
+    list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]],
+]
+
+
+@dataclass(slots=True)
+class _Known:
+    places: Sequence[ResolveResult]
+    error: OSError | None
+    until: float
+
+
+class Names(AbstractResolver):
+    """Asks ``resolver``, by default the system's, once for each host at a time.
+
+    Args:
+        resolver: Who is asked.
+        fresh_seconds: How long an answer is believed.
+        wait_seconds: How long a name waits for the others of its site.
+        hosts: Hosts remembered.
+    """
+
+    def __init__(
+        self,
+        resolver: AbstractResolver | None = None,
+        *,
+        fresh_seconds: float = FRESH_SECONDS,
+        wait_seconds: float = WAIT_SECONDS,
+        hosts: int = HOSTS,
+    ) -> None:
+        self._resolver = resolver or SystemNames()
+        self._fresh_seconds, self._wait_seconds = fresh_seconds, wait_seconds
+        self._hosts = hosts
+        self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
+        self._asked: dict[tuple[str, int], asyncio.Task[_Known]] = {}
+        # A site is here while a name of it is looked up.
+        self._sites: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The host's addresses, beginning with another one each time.
+
+        Raises:
+            OSError: it has none, or nobody knows.
+        """
+        key = host, port
+        known = self._known.get(key)
+        if known is None or known.until < time.monotonic():
+            task = self._asked.get(key)
+            if task is None:
+                task = self._asked[key] = asyncio.create_task(self._ask(host, port, family))
+                task.add_done_callback(lambda _: self._asked.pop(key, None))
+            # Shielded: others wait for the same answer, or will soon.
+            known = await asyncio.shield(task)
+        if known.error is not None:
+            raise OSError(known.error.errno, known.error.strerror or "no such host")
+        known.places = [*known.places[1:], known.places[0]]
+        return list(known.places)
+
+    async def _ask(self, host: str, port: int, family: socket.AddressFamily) -> _Known:
+        try:
+            places = await self._in_turn(host, port, family)
+            error = None if places else OSError(None, "the host has no address")
+        except (OSError, UnicodeError) as failure:
+            places, error = (
+                (),
+                failure if isinstance(failure, OSError) else OSError(None, "no name"),
+            )
+        seconds = self._fresh_seconds if error is None else FAILED_SECONDS
+        known = self._known[host, port] = _Known(places, error, time.monotonic() + seconds)
+        self._known.move_to_end((host, port))
+        while len(self._known) > self._hosts:
+            self._known.popitem(last=False)
+        return known
+
+    async def _in_turn(
+        self, host: str, port: int, family: socket.AddressFamily
+    ) -> Sequence[ResolveResult]:
+        site = site_of(host)
+        gate = self._sites.get(site)
+        if gate is None:
+            gate = self._sites[site] = asyncio.Semaphore(OF_SITE)
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await gate.acquire()
+        except TimeoutError as error:
+            raise OSError(None, "the name servers of its site take too long") from error
+        try:
+            # With no time of its own: the thread is held for as long as the name server likes.
+            return await self._resolver.resolve(host, port, family)
+        finally:
+            gate.release()
+
+    async def close(self) -> None:
+        """Give up what is being asked for."""
+        for task in list(self._asked.values()):
+            task.cancel()
+        await asyncio.gather(*self._asked.values(), return_exceptions=True)
+        await self._resolver.close()
+
+
+class SystemNames(AbstractResolver):
+    """The system's resolver, in threads of its own."""
+
+    def __init__(self, look_up: LookUp | None = None) -> None:
+        self._look_up = look_up or _look_up
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The host's addresses."""
+        found = await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._look_up, host, port, family
+        )
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=of,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for of, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        """End the threads that have nothing to do; one that waits ends with its answer."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _look_up(
+    host: str, port: int, family: socket.AddressFamily
+) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]:
+    flags = socket.AI_ADDRCONFIG
+    return list(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags))

@@ -1,0 +1,304 @@
+"""Which proxy a request leaves through, and which ones are left out for a while (SPEC.md C9).
+
+Pure: the clock is handed in, in seconds of any steady clock. A pool in which all rest is used all
+the same, by the proxy whose rest ends first: a slow way is better than none.
+
+Proxies of the pools: read from their secret, given out in turn, left out while they fail.
+
+What a proxy's URL holds of a user and a password goes into one header and nowhere else: no error,
+no log line and no answer quotes it.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from aiohttp import encode_basic_auth
+from yarl import URL
+
+from crawlfleet.config.documents.biz import ProxyPool, Rotation
+from crawlfleet.crawling.fetching.models import Errand
+from crawlfleet.kernel.aws.clients import WRONG_SETUP
+from crawlfleet.kernel.errors import ConfigError, NoProxyError, StoreUnavailableError
+from crawlfleet.kernel.urls import problem_with
+
+LONGEST_REST_SECONDS: Final = 3_600.0
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a proxy has done lately: ``failures`` in a row, ``rests`` since it last succeeded."""
+
+    failures: int = 0
+    rests: int = 0
+    rests_until: float = float("-inf")
+
+
+NEW: Final = Standing()
+
+
+def after_failure(standing: Standing, pool: ProxyPool, now: float) -> Standing:
+    """A proxy that did not do its work; at ``max_failures`` in a row it rests.
+
+    What fails while it rests was under way before, and does not make it rest for longer. The first
+    failure after a rest sends it back to rest, for twice as long.
+    """
+    if now < standing.rests_until:
+        return standing
+    failures = standing.failures + 1
+    if not standing.rests and failures < pool.max_failures:
+        return msgspec.structs.replace(standing, failures=failures)
+    doubled = pool.rest_seconds * 2.0 ** min(standing.rests, 32)
+    longest = max(LONGEST_REST_SECONDS, pool.rest_seconds)
+    return Standing(
+        failures=failures, rests=standing.rests + 1, rests_until=now + min(doubled, longest)
+    )
+
+
+def chosen(standings: Sequence[Standing], first: int, now: float) -> int:
+    """The first proxy from ``first`` on, in a ring, that does not rest.
+
+    >>> chosen([NEW, Standing(rests_until=9.0), NEW], 1, 5.0)
+    2
+    >>> chosen([Standing(rests_until=9.0), Standing(rests_until=7.0)], 0, 5.0)
+    1
+    """
+    count = len(standings)
+    for step in range(count):
+        number = (first + step) % count
+        if standings[number].rests_until <= now:
+            return number
+    return min(range(count), key=lambda number: standings[number].rests_until)
+
+
+def place_of(key: str, count: int) -> int:
+    """The number, below ``count``, that is always the same for one key.
+
+    >>> place_of("job host", 3) == place_of("job host", 3)
+    True
+    """
+    digest = hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest) % count
+
+
+_log: Final = logging.getLogger(__name__)
+
+#: How long a list is used before it is read again, and how soon after a failure to read it.
+FRESH_SECONDS: Final = 300.0
+AGAIN_SECONDS: Final = 15.0
+#: Proxies of one pool, and pools remembered.
+MAX_PROXIES: Final = 1_000
+_MAX_POOLS: Final = 256
+
+
+class Proxy:
+    """One proxy: its URL without credentials, and the header that holds them."""
+
+    __slots__ = ("authorization", "url")
+
+    def __init__(self, url: URL, authorization: str | None) -> None:
+        self.url = url
+        self.authorization = authorization
+
+    def __repr__(self) -> str:
+        return "Proxy(...)"
+
+    @property
+    def identity(self) -> tuple[str, str | None]:
+        """What stays the same over two readings of one list."""
+        return str(self.url), self.authorization
+
+
+def parse_proxies(text: str) -> tuple[list[Proxy], int]:
+    r"""The proxies of a list, one URL a line, and how many lines are none.
+
+    Empty lines and those that begin with ``#`` are passed over.
+
+    >>> proxies, wrong = parse_proxies("http://me:secret@10.0.0.1:3128\nsocks5://a:1\n# old")
+    >>> str(proxies[0].url), wrong
+    ('http://10.0.0.1:3128', 1)
+    """
+    found: list[Proxy] = []
+    wrong = 0
+    for line in text.splitlines():
+        line = line.strip()  # noqa: PLW2901  as it was meant
+        if not line or line.startswith("#"):
+            continue
+        proxy = _proxy(line)
+        if proxy is None or len(found) >= MAX_PROXIES:
+            wrong += 1
+        else:
+            found.append(proxy)
+    return found, wrong
+
+
+def _proxy(line: str) -> Proxy | None:
+    try:
+        url = URL(line)
+        plain = url.with_user(None).with_path("").with_query(None).with_fragment(None)
+        if problem_with(str(plain)) is not None:
+            return None
+        if url.user is None and url.password is None:
+            return Proxy(plain, None)
+        return Proxy(plain, encode_basic_auth(url.user or "", url.password or ""))
+    except ValueError:
+        return None
+
+
+class Way:
+    """The way that one download takes through a pool; it says how the proxy has done."""
+
+    __slots__ = ("_list", "_pool", "proxy")
+
+    def __init__(self, proxy: Proxy, pool: ProxyPool, of: "_List") -> None:
+        self.proxy = proxy
+        self._pool = pool
+        self._list = of
+
+    @property
+    def allow_private(self) -> bool:
+        """Whether the proxy itself may have a private address."""
+        return self._pool.allow_private
+
+    def succeeded(self) -> None:
+        """The proxy has brought an answer."""
+        self._list.standings.pop(self.proxy.identity, None)
+
+    def failed(self) -> None:
+        """The proxy has not done its work."""
+        identity = self.proxy.identity
+        standing = self._list.standings.get(identity, NEW)
+        self._list.standings[identity] = after_failure(standing, self._pool, self._list.clock())
+
+    def refused_us(self) -> None:
+        """The proxy does not take our credentials: they may have been changed."""
+        self._list.read_again(AGAIN_SECONDS)
+        self.failed()
+
+
+class _List:
+    """A pool's proxies and how each is doing."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.proxies: list[Proxy] = []
+        self.fault = ""
+        self.standings: dict[tuple[str, str | None], Standing] = {}
+        self.turn = 0
+        self.read_at = float("-inf")
+        self.stale_at = float("-inf")
+        self.lock = asyncio.Lock()
+
+    def read_again(self, after_seconds: float) -> None:
+        """Read the list when it is asked for next, but not within so long of the last time."""
+        self.stale_at = min(self.stale_at, self.read_at + after_seconds)
+
+    def take(self, proxies: list[Proxy]) -> None:
+        """Use these from now on; what is known of those that were there before is kept."""
+        self.proxies = proxies
+        known = {proxy.identity for proxy in proxies}
+        self.standings = {key: value for key, value in self.standings.items() if key in known}
+
+
+class Proxies:
+    """All pools of a fetcher.
+
+    Args:
+        read_secret: The text of a secret by its name; called in a thread, may raise anything.
+        clock: Steady seconds.
+    """
+
+    def __init__(
+        self,
+        read_secret: Callable[[str], str] | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read_secret = read_secret
+        self._clock = clock
+        self._lists: OrderedDict[tuple[str | None, str], _List] = OrderedDict()
+
+    async def way(self, errand: Errand, host: str) -> Way | None:
+        """The way to leave by, or None where the errand names no pool.
+
+        Raises:
+            NoProxyError: the pool has no proxies, or they cannot be read; says which and why.
+        """
+        pool = errand.proxies
+        if pool is None:
+            return None
+        known = await self._list(errand.pool, pool)
+        if not known.proxies:
+            raise NoProxyError(
+                f"the pool of proxies {errand.pool!r} has none: the secret {pool.secret!r} "
+                f"{known.fault}; it must hold their URLs, one a line, and is read again every "
+                f"{AGAIN_SECONDS:g} s",
+                again_seconds=AGAIN_SECONDS,
+            )
+        count = len(known.proxies)
+        if pool.rotation is Rotation.EACH_JOB:
+            lane = errand.lane
+            whose = (lane.tenant, lane.biz) if lane is not None else ()
+            first = place_of(" ".join((*whose, errand.job or "", host)), count)
+        else:
+            first, known.turn = known.turn % count, known.turn + 1
+        if known.standings:
+            standings = [known.standings.get(proxy.identity, NEW) for proxy in known.proxies]
+            first = chosen(standings, first, self._clock())
+        return Way(known.proxies[first], pool, known)
+
+    async def _list(self, name: str | None, pool: ProxyPool) -> _List:
+        key = name, pool.secret
+        known = self._lists.get(key)
+        if known is None:
+            known = self._lists[key] = _List(self._clock)
+            while len(self._lists) > _MAX_POOLS:
+                self._lists.popitem(last=False)
+        if self._clock() >= known.stale_at:
+            async with known.lock:
+                if self._clock() >= known.stale_at:
+                    await self._read(name, pool, known)
+        return known
+
+    async def _read(self, name: str | None, pool: ProxyPool, known: _List) -> None:
+        known.read_at = self._clock()
+        known.stale_at = known.read_at + AGAIN_SECONDS
+        about = {"pool": name, "secret": pool.secret}
+        if self._read_secret is None:
+            known.fault = "is read by nothing here"
+            _log.error("a pool of proxies is asked for, and nothing here reads its secret")
+            return
+        try:
+            text = await asyncio.to_thread(self._read_secret, pool.secret)
+        except Exception as error:  # noqa: BLE001  whatever reads it; and its text may quote it
+            known.fault = f"cannot be read: {_why(error)}"
+            _log.warning(
+                "the proxies of pool %r cannot be read, secret %r: %s",
+                *(name, pool.secret, _why(error)),
+                extra=about,
+            )
+            return
+        proxies, wrong = parse_proxies(text)
+        if wrong:
+            _log.warning("%d lines of a list of proxies are no proxies", wrong, extra=about)
+        known.take(proxies)
+        if proxies:
+            known.stale_at = known.read_at + FRESH_SECONDS
+            return
+        known.fault = f"has no proxies in it, and {wrong} lines that are none"
+        _log.warning("the pool %r has no proxies: its secret %r has none", name, pool.secret)
+
+
+def _why(error: Exception) -> str:
+    """Why a secret cannot be read, in words of ours: its own may quote the secret."""
+    if isinstance(error, ConfigError):
+        known = [each.message for each in error.problems if each.message in WRONG_SETUP.values()]
+        if known:
+            return known[0]
+    if isinstance(error, StoreUnavailableError):
+        return "the store of secrets does not answer"
+    return type(error).__name__

@@ -1,0 +1,260 @@
+"""Redirects, followed by hand: what is asked next, and what of a request goes with it.
+
+As browsers do it (RFC 9110, 15.4; the Fetch standard, 4.4), except that credentials in a place are
+never sent: a site does not decide as whom we come. Nothing here touches the network.
+
+A request as it goes out: its URL, headers and body, from what the tenant and the biz wrote.
+
+Nothing here touches the network; the fetcher and its in-memory fake share it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from multidict import CIMultiDict
+from yarl import URL
+
+from crawlfleet.config.documents.biz import FetchLimits
+from crawlfleet.crawling.fetching.content_encoding import ACCEPT_ENCODING
+from crawlfleet.kernel.errors import PageGoneError
+from crawlfleet.kernel.urls import (
+    CONNECTION_HEADERS,
+    problem_with,
+    problem_with_headers,
+    problem_with_method,
+)
+from crawlfleet.requests.models import Body, Validators
+
+#: What a URL must not hold raw (RFC 3986): then it has to be quoted, else it is final as it stands.
+_UNQUOTED: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
+
+
+#: Configurations whose headers are remembered.
+_BOOK_LENGTH: Final = 256
+
+
+def method_of(body: Body) -> str:
+    """The method, in capitals.
+
+    Raises:
+        PageGoneError: it is none that pages are asked for with.
+    """
+    if problem := problem_with_method(body.method):
+        raise PageGoneError(f"the method {problem}")
+    return body.method.upper()
+
+
+def url_of(body: Body) -> URL:
+    """The URL with the request's params appended to those it has.
+
+    A URL that is properly encoded is left to the letter: requoting would turn ``?a=%2F`` into
+    ``?a=/``, which breaks signatures. Params are plain text and are always encoded.
+
+    >>> str(url_of(Body(url="http://a/?x=%2F", params={"q": "b c"}, rule="r", rule_version="1")))
+    'http://a/?x=%2F&q=b+c'
+
+    Raises:
+        PageGoneError: it is no URL that may be asked for.
+    """
+    if problem := problem_with(body.url):
+        raise PageGoneError(f"the URL {problem}")
+    try:
+        url = as_url(body.url)
+        if not url.raw_host:
+            raise PageGoneError("the URL has no valid host")
+        return url.extend_query(body.params) if body.params else url
+    except ValueError as error:
+        raise PageGoneError(f"the URL is not valid: {error}") from error
+
+
+def as_url(text: str) -> URL:
+    """The URL of a text; one that is properly encoded is left to the letter, but for its host's.
+
+    Raises:
+        ValueError: it is none.
+    """
+    url = URL(text, encoded=_UNQUOTED.search(text) is None)
+    host = url.raw_host
+    return url if host is None or host.islower() else _lower(url, host)
+
+
+def _lower(url: URL, host: str) -> URL:
+    """A host's name in one spelling, so that nobody has two turns there."""
+    return url if host == host.lower() else url.with_host(host.lower())
+
+
+class HeaderBook:
+    """The headers that requests go out with; those of each biz are put together once."""
+
+    def __init__(self) -> None:
+        # By identity: the limits are not hashable, and live as long as a configuration does.
+        self._of_biz: dict[int, tuple[FetchLimits, CIMultiDict[str]]] = {}
+
+    def headers_of(self, body: Body, limits: FetchLimits) -> CIMultiDict[str]:
+        """The biz's headers, then the request's over them; those of the connection are dropped.
+
+        The answer is not to be changed.
+
+        Raises:
+            PageGoneError: a name or value would break out of its line.
+        """
+        known = self._of_biz.get(id(limits))
+        if known is not None:
+            of_biz = known[1]
+        else:
+            ours = {"User-Agent": limits.user_agent, "Accept-Encoding": ACCEPT_ENCODING}
+            of_biz = _merged(_merged(CIMultiDict(), ours), limits.headers)
+            if len(self._of_biz) >= _BOOK_LENGTH:
+                self._of_biz.clear()
+            self._of_biz[id(limits)] = limits, of_biz
+        return _merged(of_biz, body.headers) if body.headers else of_biz
+
+
+def _merged(headers: CIMultiDict[str], given: Mapping[str, str]) -> CIMultiDict[str]:
+    if problem := problem_with_headers(given):
+        raise PageGoneError(f"the header {problem}")
+    merged = headers.copy()
+    for name, value in given.items():
+        if name.lower() not in CONNECTION_HEADERS:
+            merged[name] = value
+    return merged
+
+
+def payload_of(body: Body) -> bytes | None:
+    """The body in UTF-8, or None.
+
+    Raises:
+        PageGoneError: it holds half a surrogate pair, which has no encoding.
+    """
+    if body.body is None:
+        return None
+    try:
+        return body.body.encode()
+    except UnicodeEncodeError as error:
+        raise PageGoneError(f"the body is not valid text: {error.reason}") from error
+
+
+#: The statuses that send on to another place, when they name one.
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+#: What says who we are stays with the origin that it was meant for.
+_OF_THE_ORIGIN: Final = ("Authorization", "Cookie", "Cookie2")
+#: What describes a body ends with it.
+_OF_THE_BODY: Final = (
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Location",
+    "Content-Type",
+    "Content-MD5",
+    "Digest",
+)
+_BLANK: Final = "".join(map(chr, range(0x21)))
+_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One request on the way to a page. ``headers`` are not to be changed."""
+
+    method: str
+    url: URL
+    headers: CIMultiDict[str]
+    payload: bytes | None
+
+    @property
+    def host(self) -> str:
+        """The host in its encoded form."""
+        return self.url.raw_host or ""
+
+    @property
+    def asked(self) -> str:
+        """The URL as it is asked for: without its fragment."""
+        return str(self.url).partition("#")[0]
+
+
+def first_hop(
+    book: HeaderBook, body: Body, limits: FetchLimits, validators: Validators | None
+) -> Hop:
+    """What is asked first.
+
+    Raises:
+        PageGoneError: nobody may send this.
+    """
+    url, method = url_of(body), method_of(body)
+    headers = book.headers_of(body, limits)
+    if validators and method in {"GET", "HEAD"}:
+        headers = _conditional(headers, validators)
+    return Hop(method=method, url=url, headers=headers, payload=payload_of(body))
+
+
+def next_hop(hop: Hop, status: int, place: str) -> Hop:
+    """What is asked after ``hop`` was answered with a redirect to ``place``.
+
+    Raises:
+        PageGoneError: the place is none that may be asked for.
+    """
+    url = _place_of(hop.url, place)
+    method, payload = hop.method, hop.payload
+    dropped: tuple[str, ...] = ()
+    if _turns_to_get(status, method):
+        method, payload, dropped = "GET", None, _OF_THE_BODY
+    if _origin(url) != _origin(hop.url):
+        dropped = (*dropped, *_OF_THE_ORIGIN)
+    headers = hop.headers
+    if any(name in headers for name in dropped):
+        headers = headers.copy()
+        for name in dropped:
+            headers.popall(name, None)
+    return Hop(method=method, url=url, headers=headers, payload=payload)
+
+
+def _turns_to_get(status: int, method: str) -> bool:
+    if status == 303:
+        return method not in {"GET", "HEAD"}
+    return status in {301, 302} and method == "POST"
+
+
+def _origin(url: URL) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.raw_host, url.port
+
+
+def _place_of(base: URL, place: str) -> URL:
+    try:
+        url = as_url(_plain(place))
+        if not url.scheme:  # with one it stands for itself, and has to name its host
+            url = base.join(url)
+        if url.raw_user is not None or url.raw_password is not None:
+            url = url.with_user(None)
+        problem = problem_with(str(url))
+    except ValueError as error:
+        said = str(error)[:200].encode(errors="replace").decode()
+        raise PageGoneError(f"leads to no http or https page: {said!r}") from error
+    if problem is not None or not url.raw_host:
+        raise PageGoneError(f"leads to a place that {problem or 'has no host'}")
+    if base.raw_fragment and not url.raw_fragment:
+        url = url.with_fragment(base.fragment)
+    return url
+
+
+def _plain(place: str) -> str:
+    """The header as text: raw bytes beyond ASCII become what their percent-encoding would be."""
+    place = place.strip(_BLANK).replace("\t", "")
+    if place.isascii():
+        return place
+    raw = place.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _BEYOND_ASCII.sub(lambda found: b"%%%02X" % ord(found[0]), raw).decode()
+
+
+def _conditional(headers: CIMultiDict[str], validators: Validators) -> CIMultiDict[str]:
+    """The headers with what asks for a page only if it has changed; bad validators are left out."""
+    given = {"If-None-Match": validators.etag, "If-Modified-Since": validators.last_modified}
+    headers = headers.copy()
+    for name, value in given.items():
+        if value and not problem_with_headers({name: value}):
+            headers[name] = value
+    return headers

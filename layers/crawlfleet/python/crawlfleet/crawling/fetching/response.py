@@ -1,0 +1,273 @@
+"""A page's body while it arrives: bounded as it comes and as it is decoded, alone and together.
+
+How many bytes of bodies may be in flight together, over all downloads of one fetcher.
+
+Each body has its own limit, but hundreds at once would still add up to more than a worker has.
+
+What is remembered of a download that fails: the last answer on the way, and how its body began.
+
+A dead letter shows it to people (SPEC.md H6), so it is bounded like everything that a site sends.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+
+from crawlfleet.crawling.fetching.content_encoding import BodyDecoder
+from crawlfleet.kernel.errors import TooLargeError
+from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
+
+#: What a body asks for at a time.
+STEP_BYTES: Final = 256 * 1024
+
+
+class BodyRoom:
+    """Room for bodies; whoever finds none waits, first come, first served.
+
+    The body that has had room for the longest never waits, even where that takes more than there
+    is. So somebody can always finish, and what is held is at most ``total`` and one body.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._free = total
+        self._holders: dict[Share, None] = {}
+        self._queue: OrderedDict[Share, tuple[int, asyncio.Future[None]]] = OrderedDict()
+
+    def share(self) -> "Share":
+        """A body's part of the room, a context manager; it takes nothing until it is grown."""
+        return Share(self)
+
+    @property
+    def free(self) -> int:
+        """Bytes left; below zero while the oldest body has gone beyond."""
+        return self._free
+
+    async def take(self, share: "Share", count: int) -> None:
+        """Give ``count`` bytes to ``share``, or wait until that is possible."""
+        if self._is_oldest(share) or (not self._queue and count <= self._free):
+            self._grant(share, count)
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._queue[share] = count, turn
+        try:
+            await turn
+        finally:
+            if self._queue.pop(share, None):
+                self._settle()  # gave up; those behind may need less than it did
+
+    def leave(self, share: "Share") -> None:
+        """Take back all that ``share`` has."""
+        self._free += share.held
+        share.held = 0
+        self._holders.pop(share, None)
+        self._settle()
+
+    def _is_oldest(self, share: "Share") -> bool:
+        return next(iter(self._holders), share) is share
+
+    def _next(self) -> "Share":
+        """Who of those that wait comes first: the oldest body, else the one that came first."""
+        oldest = next(iter(self._holders), None)
+        if oldest is not None and oldest in self._queue:
+            return oldest
+        return next(iter(self._queue))
+
+    def _grant(self, share: "Share", count: int) -> None:
+        self._free -= count
+        share.held += count
+        self._holders[share] = None
+
+    def _settle(self) -> None:
+        """Let those who wait have what there is now."""
+        while self._queue:
+            share = self._next()
+            count, turn = self._queue[share]
+            if not turn.done():
+                if not self._is_oldest(share) and count > self._free:
+                    return
+                self._grant(share, count)
+                turn.set_result(None)
+            del self._queue[share]
+
+
+class Share:
+    """One body's part of the room. ``held`` is how many bytes it was given."""
+
+    __slots__ = ("_room", "held")
+
+    def __init__(self, room: BodyRoom) -> None:
+        self._room = room
+        self.held = 0
+
+    async def grow(self, size: int, deadline: float) -> None:
+        """Have room for ``size`` bytes in all.
+
+        Raises:
+            TimeoutError: there was none by ``deadline``, in the loop's time.
+        """
+        if size > self.held:
+            count = -(-(size - self.held) // STEP_BYTES) * STEP_BYTES
+            async with asyncio.timeout_at(deadline):
+                await self._room.take(self, count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.held:
+            self._room.leave(self)
+
+
+#: How an error page begins is worth this much of a wait, where the biz allows it, and no more.
+SAMPLE_SECONDS: Final = 2.0
+#: Bytes that may arrive before there is a sample: a coding can go on for long without a result.
+_SAMPLE_ARRIVED: Final = 65_536
+
+
+class Trail:
+    """One download's. ``last`` is the latest answer, of whichever hop.
+
+    ``body`` is what was decoded so far of the last answer's body, ``raw`` how it came.
+    """
+
+    __slots__ = ("_seconds", "body", "last", "raw")
+
+    def __init__(self, sample_seconds: float = SAMPLE_SECONDS) -> None:
+        self._seconds = sample_seconds
+        self.last: aiohttp.ClientResponse | None = None
+        self.body = bytearray()
+        self.raw = b""
+
+    def answer(self, seconds: float, secret: str | None = None) -> Answer | None:
+        """What the site said last; None if it said nothing at all.
+
+        ``secret`` is what a proxy was told, and must not be seen even where it is echoed.
+        """
+        last = self.last
+        if last is None:
+            return None
+        sample = bytes(self.body[:SAMPLE_BYTES]) or self.raw
+        headers = headers_of(last)
+        if secret is not None:
+            token = secret.rpartition(" ")[2]
+            sample = sample.replace(token.encode(), b"***")
+            headers = {name: value.replace(token, "***") for name, value in headers.items()}
+        return Answer.of(str(last.url), last.status, headers, seconds, sample)
+
+    async def sample(self, response: aiohttp.ClientResponse, limit: int) -> None:
+        """Read the beginning of an error page. Whatever goes wrong, the error stays what it is."""
+        limit = min(limit, SAMPLE_BYTES)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._read(response, limit)
+        except Exception:  # noqa: BLE001  the page failed already, and that is what is told
+            return
+
+    async def _read(self, response: aiohttp.ClientResponse, limit: int) -> None:
+        decoder = decoder_of(response, _SAMPLE_ARRIVED * 16)
+        arrived = 0
+        while arrived < _SAMPLE_ARRIVED and (chunk := await response.content.readany()):
+            arrived += len(chunk)
+            self.raw = self.raw or chunk[:limit]
+            for piece in (chunk,) if decoder is None else decoder.feed(chunk):
+                self.body += piece[: limit - len(self.body)]
+                if len(self.body) >= limit:
+                    return
+
+
+def decoder_of(response: aiohttp.ClientResponse, limit: int) -> BodyDecoder | None:
+    """What undoes the answer's codings; None where it has none.
+
+    Raises:
+        BadCodingError: it has too many.
+    """
+    if "Content-Encoding" not in response.headers:
+        return None
+    return BodyDecoder(",".join(response.headers.getall("Content-Encoding")), limit)
+
+
+def headers_of(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """Lower-case names, last value; bytes beyond ASCII that are no UTF-8 are read as Latin-1."""
+    return {
+        name.lower(): value if value.isascii() else _text(value)
+        for name, value in response.headers.items()
+    }
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode(errors="surrogateescape").decode("latin-1")
+    return value
+
+
+#: Decoding this much in one go is long enough; then others get the loop.
+_DECODE_AT_ONCE_BYTES: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What one body may take: ``limit`` bytes, of its ``share`` of the room, until ``deadline``."""
+
+    limit: int
+    share: Share
+    deadline: float
+    trail: Trail
+
+    async def content(self, response: aiohttp.ClientResponse) -> bytes:
+        """The decoded body. Should that fail, the trail has what there was.
+
+        Raises:
+            TooLargeError: what arrives, or what it becomes, is longer than the limit.
+            TimeoutError: it is not there by the deadline, or no room for it.
+            BadCodingError: it is not of the coding that it says it is.
+        """
+        limit, trail = self.limit, self.trail
+        announced = response.content_length
+        if announced is not None and announced > limit and response.method != "HEAD":
+            await trail.sample(response, limit)
+            raise TooLargeError(f"the body has {announced:,} bytes, more than {limit:,}")
+        stream = response.content
+        if (decoder := decoder_of(response, limit)) is not None:
+            return await self._decoded(stream, decoder)
+        first = await stream.readany()
+        if stream.at_eof() and len(first) <= limit:
+            return first
+        gathered = trail.body
+        gathered += first  # a list would hold an object for every byte of a slow drip
+        while len(gathered) <= limit and (chunk := await stream.readany()):
+            await self.share.grow(len(gathered) + len(chunk), self.deadline)
+            gathered += chunk
+        if len(gathered) > limit:
+            raise TooLargeError(f"the body is larger than {limit:,} bytes")
+        return bytes(gathered)
+
+    async def _decoded(self, stream: aiohttp.StreamReader, decoder: BodyDecoder) -> bytes:
+        arrived = since_pause = 0
+        trail, gathered = self.trail, self.trail.body
+        while chunk := await stream.readany():
+            arrived += len(chunk)
+            trail.raw = trail.raw or chunk[:SAMPLE_BYTES]
+            if arrived > self.limit:
+                raise TooLargeError(f"the encoded body is larger than {self.limit:,} bytes")
+            for piece in decoder.feed(chunk):
+                size = len(gathered) + len(piece)
+                if size > self.share.held:
+                    await self.share.grow(size, self.deadline)
+                gathered += piece
+                since_pause += len(piece)
+                if since_pause > _DECODE_AT_ONCE_BYTES:
+                    since_pause = 0
+                    await asyncio.sleep(0)
+        decoder.finish()
+        return bytes(gathered)

@@ -1,0 +1,1 @@
+"""The frontier: seeds, their keys, filters and dispatch."""

@@ -1,0 +1,306 @@
+"""From the seed to the request that is made of it, and to its end (SPEC.md F4, F5).
+
+A seed that is handed out is written down with the id of its request before the request is stored:
+whoever finds it later knows which request to look for, and stores that very one if it never was.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
+from crawlfleet.config.pools import lane_of, lanes_beside
+from crawlfleet.crawling.frontier.models import Seed
+from crawlfleet.crawling.frontier.offers import SeedPorts
+from crawlfleet.crawling.frontier.ports import CancelledJobs
+from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import FINAL_STATES, State
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Body, Claim, Request, Tracked
+from crawlfleet.requests.outcomes import Dead, Outcome, Retry
+from crawlfleet.requests.submission.models import BATCH_LIMIT, Receipt, Refused
+from crawlfleet.requests.submission.service import SubmissionPorts, persist_and_enqueue
+
+#: Seeds that one call hands out, and looks after, at most: others want their turn.
+HANDED_A_CALL: Final = 10_000
+#: So many may be handed out at a time where the backlog is not of seeds.
+BESIDE: Final = 1_000
+LOOKED_AFTER_A_CALL: Final = 500
+#: Whose node does not answer is looked after again so much later.
+PUT_OFF: Final = timedelta(seconds=60)
+
+#: By seed, its request, and why it failed or nothing.
+_Ends: TypeAlias = dict[str, tuple[RequestId, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedingPorts(SeedPorts):
+    """What handing out needs beside the seeds: everything that stores and queues requests.
+
+    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks;
+    None where there are no jobs. So many as ``beside`` says are handed out at a time where the
+    backlog is not of seeds.
+    """
+
+    submission: SubmissionPorts
+    jobs: CancelledJobs | None = None
+    beside: int = BESIDE
+
+
+def hand_out(
+    ports: SeedingPorts,
+    tree: Tree,
+    lane: Lane,
+    biz: Biz,
+    now: datetime,
+    most: int = HANDED_A_CALL,
+) -> int:
+    """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
+
+    Where others' requests are queued instead, some seeds are handed out beside them.
+
+    None are made while Redis is nearly full. A tick and workers may do this at once: a seed becomes
+    one request, though more may be queued than wanted then.
+
+    Raises:
+        StoreUnavailableError: a part is away; what was not queued is taken up by ``look_after``.
+        IdsError: no ids can be issued.
+    """
+    submission, now = ports.submission, from_ms(to_ms(now))
+    limits = IntakeLimits(max_backlog=biz.seeds.ahead)
+    lane = lane_of(lane, None)
+    beside = lanes_beside(tree, lane)
+    pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now, beside)
+    if pressure.memory_full:
+        return 0
+    room = min(most, _room(ports, lane, biz, pressure.backlog, now))
+    until = now + timedelta(seconds=biz.seeds.lease_seconds)
+    made = 0
+    while room > 0:
+        # Ids come from elsewhere and are not to be had for nothing: none are taken to be wasted.
+        ready = ports.seeds.ready(lane, biz, now, min(room, BATCH_LIMIT))
+        if not ready:
+            break
+        ids = submission.ids.take(lane, biz.id_kind, ready)
+        seeds = ports.seeds.hand_out(lane, biz, ids, now, until)
+        if not seeds:
+            break
+        made += len(_send(ports, lane, biz, seeds, now))
+        room -= len(seeds)
+    return made
+
+
+def _room(ports: SeedingPorts, lane: Lane, biz: Biz, backlog: int, now: datetime) -> int:
+    """How many seeds may be handed out, a few of them whatever else is queued.
+
+    A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
+    """
+    left, beside = biz.seeds.ahead - backlog, min(ports.beside, biz.seeds.ahead)
+    if left >= beside or not ports.seeds.ready(lane, biz, now, 1):
+        return left
+    return max(left, beside - ports.seeds.handed(lane, biz, beside))
+
+
+def _send(
+    ports: SeedingPorts, lane: Lane, biz: Biz, seeds: Sequence[Seed], now: datetime
+) -> list[Seed]:
+    """Store and queue the requests that these seeds were handed out as; those that stand.
+
+    A request that is there already is queued again: whoever stored it may have died before that.
+    What cannot be stored now is looked after at once, and not when its time is up in an hour.
+    """
+    requests: dict[str, Request] = {}
+    ends: _Ends = {}
+    jobs = {seed.offer.job for seed in seeds if seed.offer.job is not None}
+    try:
+        stopped = _cancelled(ports, lane, jobs)
+    except StoreUnavailableError:
+        with suppress(StoreUnavailableError):
+            ports.seeds.extend(lane, biz, seeds, now)
+        raise
+    for seed in seeds:
+        request = _request(lane, biz, seed)
+        if seed.offer.job in stopped:
+            request = f"job {seed.offer.job} was cancelled"
+        if isinstance(request, Request):
+            requests[seed.id] = request
+        elif seed.request is not None:
+            ends[seed.id] = seed.request, request
+    sent = [seed for seed in seeds if seed.id in requests]
+    try:
+        receipts = _store(ports.submission, lane, biz, list(requests.values()), now)
+    except StoreUnavailableError:
+        with suppress(StoreUnavailableError):
+            ports.seeds.extend(lane, biz, sent, now)
+        raise
+    # A job that is being cancelled sweeps these itself. Of one that has ended since it was asked
+    # for, nobody would.
+    late = _cancelled(ports, lane, jobs - stopped.keys())
+    for job in (name for name, is_swept in late.items() if is_swept):
+        while ports.submission.store.cancel_job(lane, biz, job, BATCH_LIMIT, "seeding", now):
+            pass
+
+    back: list[Seed] = []
+    standing: list[Seed] = []
+    for seed, receipt in zip(sent, receipts, strict=True):
+        if not isinstance(receipt, Refused):
+            standing.append(seed)
+        elif receipt.error.retryable or seed.request is None:
+            back.append(seed)
+        else:
+            ends[seed.id] = seed.request, f"not stored: {receipt.error}"
+    if back:
+        ports.seeds.extend(lane, biz, back, now)
+    if ends:
+        ports.seeds.ended(lane, biz, ends, now)
+    return standing
+
+
+def _cancelled(ports: SeedingPorts, lane: Lane, jobs: set[str]) -> dict[str, bool]:
+    """Those of the jobs that are cancelled; True where nobody sweeps their tasks any more."""
+    if ports.jobs is None or not jobs:
+        return {}
+    return ports.jobs.cancelled(lane.tenant, lane.biz, jobs)
+
+
+def _store(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, requests: Sequence[Request], now: datetime
+) -> list[Receipt]:
+    """Freeze the rules, store the requests under ids that are known, queue them."""
+    for name in {request.body.rule for request in requests}:
+        if reader := biz.reader(name):
+            ports.rules.freeze(lane, name, reader)
+    ids = frozenset(request.id for request in requests)
+    try:
+        return persist_and_enqueue(ports, lane, biz, requests, now, repeatable=ids)
+    except StoreError as error:
+        if error.retryable:
+            raise
+        if len(requests) == 1:
+            return [Refused(error)]
+        # Not one was stored, and of one another try will not help: is it so with each?
+        return [receipt for one in requests for receipt in _store(ports, lane, biz, [one], now)]
+
+
+def _request(lane: Lane, biz: Biz, seed: Seed) -> Request | str:
+    """The request that a seed was handed out as, ever the same one; or why there is none.
+
+    It is queued at the time of the handing out: that is a part of where it is stored.
+    """
+    reader = biz.reader(seed.offer.rule)
+    if reader is None:
+        return f"this biz has no rule called {seed.offer.rule[:64]!r} any more"
+    if seed.request is None or seed.handed_at is None:
+        return "it was not handed out"
+    return Request(
+        id=seed.request,
+        tenant=lane.tenant,
+        biz=lane.biz,
+        queued_at=seed.handed_at,
+        body=Body(
+            url=seed.offer.url,
+            rule=seed.offer.rule,
+            rule_version=reader.version,
+            headers=seed.offer.headers,
+            meta=seed.offer.meta,
+            depth=seed.offer.depth,
+            seed=seed.id,
+        ),
+        job=seed.offer.job,
+        priority=seed.offer.priority,
+        pool=seed.offer.pool,
+    )
+
+
+def look_after(ports: SeedingPorts, lane: Lane, biz: Biz, now: datetime) -> int:
+    """See what became of seeds that were not heard of in time; how many were looked at.
+
+    The request is what counts: it has ended, and the seed with it; it is unfinished, and gets more
+    time; it was never stored, because whoever handed the seed out died, and is stored now. A
+    request that may have been there and gone, as the biz's TTL has passed, counts as failed.
+    """
+    overdue = ports.seeds.overdue(lane, biz, now, LOOKED_AFTER_A_CALL)
+    ends: _Ends = {}
+    unfinished: list[Seed] = []
+    missing: list[Seed] = []
+    unknown: list[Seed] = []
+    for seed in overdue:
+        if seed.request is None:
+            continue
+        try:
+            tracked = ports.submission.store.get(lane, biz, seed.request)
+        except StoreUnavailableError as error:
+            if not unknown:
+                ports.warn("seeds whose node is away are looked after later", error)
+            unknown.append(seed)
+            continue
+        why = _end(tracked) if tracked else _gone(biz, seed, now)
+        if why is not None:
+            ends[seed.id] = seed.request, why
+        elif tracked:
+            unfinished.append(seed)
+        else:
+            missing.append(seed)
+    if ends:
+        ports.seeds.ended(lane, biz, ends, now)
+    more = now + timedelta(seconds=biz.seeds.lease_seconds)
+    if missing:
+        unfinished += _send(ports, lane, biz, missing, now)
+    for seeds, until in ((unfinished, more), (unknown, now + PUT_OFF)):
+        if seeds:
+            ports.seeds.extend(lane, biz, seeds, until)
+    return len(overdue)
+
+
+def _end(tracked: Tracked) -> str | None:
+    """Why the seed failed, nothing if it did not, or None where the request has not ended."""
+    if tracked.state not in FINAL_STATES:
+        return None
+    match tracked.state:
+        case State.DONE:
+            return ""
+        case State.DEAD:
+            return f"request {tracked.request.id} is dead: {tracked.error}"
+        case State.EXPIRED:
+            return f"request {tracked.request.id} expired: nobody worked on it within the TTL"
+    return f"request {tracked.request.id} was cancelled"
+
+
+def _gone(biz: Biz, seed: Seed, now: datetime) -> str | None:
+    """Why a request that is not stored will not be: it may have been, and have ended."""
+    if seed.handed_at and (now - seed.handed_at).total_seconds() < biz.ttl_seconds:
+        return None
+    return f"request {seed.request} is gone, with the biz's TTL"
+
+
+def seeds_ended(
+    ports: SeedPorts,
+    lane: Lane,
+    biz: Biz,
+    outcomes: Sequence[tuple[Claim, Outcome]],
+    now: datetime,
+) -> int:
+    """End the seeds of requests whose outcomes were just stored; how many.
+
+    To be called with what the token still owned. Where it fails, or the caller dies before it, the
+    seed is looked after when its time is up.
+    """
+    ends: _Ends = {}
+    for claim, outcome in outcomes:
+        seed = claim.request.body.seed
+        if seed is None or isinstance(outcome, Retry):
+            continue
+        request_id = claim.request.id
+        why = f"request {request_id} is dead: {outcome.error}" if isinstance(outcome, Dead) else ""
+        ends[seed] = request_id, why
+    if not ends:
+        return 0
+    try:
+        return ports.seeds.ended(lane, biz, ends, now)
+    except StoreUnavailableError as error:
+        ports.warn("seeds have ended, which is found out later", error)
+        return 0

@@ -1,0 +1,104 @@
+"""Seeds: URLs with a dedupe key, once a segment each (SPEC.md F1-F5, words)."""
+
+from datetime import datetime
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A time slice in which a seed key may appear once. ``name`` sorts as time does."""
+
+    name: str
+    starts_at: datetime
+    ends_at: datetime | None
+
+
+class SeedState(IntEnum):
+    """Where a seed is."""
+
+    READY = 0
+    HANDED = 1
+    FINISHED = 2
+    FAILED = 3
+
+    @property
+    def label(self) -> str:
+        """The state as clients write it: ``ready``."""
+        return self.name.lower()
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL offered as a seed: what a request of it would be, and when it may begin.
+
+    ``rule`` names a rule or spider of the biz; ``depth`` counts the links from where it was begun.
+    ``starts_at`` in a later segment makes it wait for its time.
+    """
+
+    url: str
+    rule: str
+    depth: int = 0
+    meta: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    job: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    pool: str | None = None
+    found_by: RequestId | None = None
+    starts_at: datetime | None = None
+
+
+class Offered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an offer. ``segment`` is the one it was judged in, ``key`` in hex."""
+
+    accepted: bool
+    segment: str
+    key: str
+    why: str = ""
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True):
+    """A seed as it is kept. ``request`` is the one that it was last handed out as, ``handed_at``.
+
+    ``due_at`` is when it is to be looked at next: handed out, or looked after; of one that has
+    ended it is when. ``ends_at`` is the end of its segment: it is archived no earlier than that.
+    """
+
+    key: str
+    segment: str
+    offer: Offer
+    state: SeedState
+    offered_at: datetime
+    due_at: datetime
+    ends_at: datetime | None = None
+    request: RequestId | None = None
+    handed_at: datetime | None = None
+    tries: int = 0
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        """What a seed is called: ``segment/key``."""
+        return f"{self.segment}/{self.key}"
+
+
+class SeedsMeant(msgspec.Struct, frozen=True, kw_only=True):
+    """Which seeds are meant: those of which all that is given holds."""
+
+    segment: str | None = None
+    state: SeedState | None = None
+
+
+class SeedTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """How many seeds of a segment are in each state; ``waiting`` are ready ones of the future."""
+
+    segment: str
+    ready: int = 0
+    waiting: int = 0
+    handed: int = 0
+    finished: int = 0
+    failed: int = 0
+    filter_bytes: int = 0

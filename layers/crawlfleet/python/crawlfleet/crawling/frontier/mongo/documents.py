@@ -1,0 +1,202 @@
+"""How a seed looks in MongoDB, by which indexes seeds are found, and what is counted by them.
+
+A seed::
+
+    _id      segment/key: a key is there once a segment, whoever offers it
+    state    0 ready, 1 handed out, 2 finished, 3 failed
+    due      when it is to be looked at next: handed out, or looked after; once ended, when it did
+    offered  when it was offered
+    ends     the end of its segment, None where that has none
+    data     the offer in MessagePack
+    job      the job that it is of, as in the offer; missing where it is of none
+    req, handed    the request that it was last handed out as, and when; tries: how often
+    why      why it failed, or was released
+    archived_at    ended ones alone: when the time begins for which they are kept
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, OperationFailure
+
+from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES
+from crawlfleet.crawling.frontier.models import Offer, Seed, SeedState
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.mongo.connection import Document
+from crawlfleet.requests.mongo.documents import read_id
+
+#: Segments that totals tell of: the newest.
+MOST_SEGMENTS: Final = 31
+READY: Final = int(SeedState.READY)
+HANDED: Final = int(SeedState.HANDED)
+BY_ID: Final = "_id_"
+BY_DUE: Final = "due"
+BY_STATE: Final = "by_state"
+BY_JOB: Final = "by_job"
+
+_TTL: Final = "ttl"
+_INDEXES: Final = [
+    # What has ended is not in it: it stays as small as what is to be done.
+    IndexModel(
+        [("state", ASCENDING), ("due", ASCENDING), ("_id", ASCENDING)],
+        name=BY_DUE,
+        partialFilterExpression={"state": {"$lte": HANDED}},
+    ),
+    IndexModel([("state", ASCENDING), ("_id", ASCENDING)], name=BY_STATE),
+]
+#: The same by job. Where there are many seeds already it is not built in passing.
+_OF_JOB: Final = IndexModel(
+    [("job", ASCENDING), ("state", ASCENDING)],
+    name=BY_JOB,
+    partialFilterExpression={"state": {"$lte": HANDED}, "job": {"$exists": True}},
+)
+MOST_TO_INDEX: Final = 100_000
+#: Without it so many open seeds are looked through, and no more.
+MOST_LOOKED_THROUGH: Final = 10_000
+_BAD_VALUE: Final = 2
+_DUPLICATE_KEY: Final = 11000
+_INDEX_OPTIONS_CONFLICT: Final = 85
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Offer)
+
+
+def make_sure(
+    seeds: Collection[Document], life_seconds: int, most_to_index: int = MOST_TO_INDEX
+) -> None:
+    """Have the indexes, and the life that ended seeds are to have now."""
+    seeds.create_indexes(_INDEXES)
+    if seeds.estimated_document_count() <= most_to_index:
+        seeds.create_indexes([_OF_JOB])
+    ttl = IndexModel([("archived_at", ASCENDING)], name=_TTL, expireAfterSeconds=life_seconds)
+    try:
+        seeds.create_indexes([ttl])
+    except OperationFailure as error:
+        if error.code != _INDEX_OPTIONS_CONFLICT:
+            raise
+        index = {"name": _TTL, "expireAfterSeconds": life_seconds}
+        seeds.database.command("collMod", seeds.name, index=index)
+
+
+def insert_new(seeds: Collection[Document], documents: Sequence[Document]) -> set[str]:
+    """Insert; returns what was there already."""
+    try:
+        seeds.insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        faults = error.details["writeErrors"]
+        if error.details.get("writeConcernErrors") or any(
+            fault["code"] != _DUPLICATE_KEY for fault in faults
+        ):
+            raise
+        return {fault["op"]["_id"] for fault in faults}
+    return set()
+
+
+def ids_of(segment: str) -> dict[str, str]:
+    """The ids of a segment: ``0`` is what follows the slash."""
+    return {"$gte": f"{segment}/", "$lt": f"{segment}0"}
+
+
+def newest_segments(seeds: Collection[Document]) -> Iterator[str]:
+    """The newest segments there are, by one look at the index each."""
+    match: Document = {}
+    for _ in range(MOST_SEGMENTS):
+        last = seeds.find_one(match, projection=["_id"], sort=[("_id", DESCENDING)], hint=BY_ID)
+        if last is None:
+            return
+        segment = last["_id"][: -2 * KEY_BYTES - 1]
+        yield segment
+        match = {"_id": {"$lt": f"{segment}/"}}
+
+
+def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[tuple[str, int]]:
+    """How many ready seeds are due later, by segment; read from the index alone."""
+    length = {"$subtract": [{"$strLenBytes": "$_id"}, 2 * KEY_BYTES + 1]}
+    found = seeds.aggregate(
+        [
+            {"$match": {"state": READY, "due": {"$gt": now}}},
+            {"$group": {"_id": {"$substrBytes": ["$_id", 0, length]}, "count": {"$sum": 1}}},
+        ],
+        hint=BY_DUE,
+    )
+    return ((each["_id"], each["count"]) for each in found)
+
+
+def find_open(
+    seeds: Collection[Document], job: str, limit: int, most_looked_through: int
+) -> list[Document]:
+    """Open seeds of a job.
+
+    Raises:
+        StoreError: there is no index by job, and too many open seeds to look through.
+    """
+    match: Document = {"state": {"$lte": HANDED}, "job": job}
+    try:
+        return list(seeds.find(match, hint=BY_JOB).limit(limit))
+    except OperationFailure as error:
+        if error.code != _BAD_VALUE:  # as it calls the hint of an index that is not there
+            raise
+    is_open: Document = {"state": {"$lte": HANDED}}
+    if count_keys(seeds, is_open, BY_DUE, most_looked_through + 1) > most_looked_through:
+        message = f"{seeds.name} has no index {BY_JOB}, and too many open seeds to look through"
+        raise StoreError(message)
+    return list(seeds.find(match, hint=BY_DUE).limit(limit))
+
+
+def count_keys(
+    seeds: Collection[Document], match: Mapping[str, Any], index: str, limit: int = 0
+) -> int:
+    """Count keys of an index, which the command does twice as fast as an aggregation."""
+    command = {"count": seeds.name, "query": match, "hint": index, "limit": limit}
+    return int(seeds.database.command(command)["n"])
+
+
+def key_of(seed_id: str) -> str:
+    """The key in what a seed is called."""
+    return seed_id.rpartition("/")[2]
+
+
+def document_of(seed: Seed) -> Document:
+    """A seed as it is first stored."""
+    handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
+    of_job = {} if seed.offer.job is None else {"job": seed.offer.job}
+    return {
+        **handed,
+        **of_job,
+        "_id": seed.id,
+        "state": int(seed.state),
+        "due": seed.due_at,
+        "offered": seed.offered_at,
+        "ends": seed.ends_at,
+        "data": _encoder.encode(seed.offer),
+        "tries": seed.tries,
+        "why": seed.why,
+    }
+
+
+def seed_of(document: Document) -> Seed:
+    """The seed in a document."""
+    segment, _, key = document["_id"].rpartition("/")
+    try:
+        offer = _decoder.decode(document["data"])
+    except msgspec.DecodeError:
+        # No biz has a rule of that name: whoever hands it out finds that it cannot be worked on.
+        offer = Offer(url="", rule="")
+    request_id = document.get("req")
+    return Seed(
+        key=key,
+        segment=segment,
+        offer=offer,
+        state=SeedState(document["state"]),
+        offered_at=document["offered"],
+        due_at=document["due"],
+        ends_at=document["ends"],
+        request=None if request_id is None else read_id(request_id),
+        handed_at=document.get("handed"),
+        tries=document["tries"],
+        why=document["why"],
+    )

@@ -1,0 +1,382 @@
+"""Seeds on their biz' nodes, as ``{biz}.{collection}_seeds`` of each database (SPEC.md F1-F5)."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TypeVar
+
+from pymongo import ASCENDING, UpdateMany, UpdateOne
+from pymongo.collection import Collection
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.crawling.frontier.models import Seed, SeedState, SeedTotals, Segment
+from crawlfleet.crawling.frontier.mongo.documents import (
+    BY_DUE,
+    BY_ID,
+    BY_STATE,
+    HANDED,
+    MOST_LOOKED_THROUGH,
+    MOST_SEGMENTS,
+    MOST_TO_INDEX,
+    READY,
+    count_keys,
+    document_of,
+    find_open,
+    ids_of,
+    insert_new,
+    key_of,
+    make_sure,
+    newest_segments,
+    seed_of,
+    waiting_by_segment,
+)
+from crawlfleet.crawling.frontier.segments import candidates, homes
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.requests.mongo.documents import clean
+from crawlfleet.requests.routing import Shard
+
+T = TypeVar("T")
+
+_LONGEST_WHY: Final = 500
+_DAY_SECONDS: Final = 86_400
+_ENDED: Final = {"$in": [int(SeedState.FINISHED), int(SeedState.FAILED)]}
+
+
+class MongoSeeds:
+    """ports.SeedStore.
+
+    Args:
+        nodes: Where seeds are.
+        most_to_index: Seeds of a collection for which an index by job is built in passing.
+        most_looked_through: Open seeds that are looked through where there is none.
+    """
+
+    def __init__(
+        self,
+        nodes: MongoNodes,
+        *,
+        most_to_index: int = MOST_TO_INDEX,
+        most_looked_through: int = MOST_LOOKED_THROUGH,
+    ) -> None:
+        self._nodes = nodes
+        self._most_to_index, self._most_looked_through = most_to_index, most_looked_through
+        #: By collection, the days for which ended seeds are kept as its index says.
+        self._sure: dict[tuple[Shard, str, str], int] = {}
+
+    def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
+        """See ports.SeedStore.insert: a statement a place, and a look where a route has changed."""
+        known: set[str] = set()
+        fresh: dict[str, Seed] = {}
+        elsewhere: dict[Shard, list[str]] = defaultdict(list)
+        for seed in seeds:
+            fresh[seed.id] = seed
+            for place in candidates(biz, seed.id)[1:]:
+                elsewhere[place].append(seed.id)
+        for place, ids in elsewhere.items():
+            known |= self._stored(lane, biz, place, ids)
+        documents: dict[Shard, list[Document]] = defaultdict(list)
+        for seed_id, seed in fresh.items():
+            if seed_id not in known:
+                documents[candidates(biz, seed_id)[0]].append(document_of(seed))
+        for place, part in documents.items():
+            with border():
+                known |= insert_new(self._sured(lane, biz, place), part)
+        return {key_of(seed_id) for seed_id in known}
+
+    def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
+        """See ports.SeedStore.known."""
+        ids = [f"{segment.name}/{key}" for key in keys]
+        found: set[str] = set()
+        for place, part in _by_place(biz, ids):
+            found |= self._stored(lane, biz, place, part)
+        return {key_of(seed_id) for seed_id in found}
+
+    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+        """See ports.SeedStore.ready."""
+        match = {"state": READY, "due": {"$lte": now}}
+
+        def count(place: Shard) -> int:
+            with border():
+                return count_keys(self._seeds(lane, biz, place), match, BY_DUE, limit)
+
+        return min(limit, sum(_each(homes(biz), count)))
+
+    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+        """See ports.SeedStore.handed."""
+
+        def count(place: Shard) -> int:
+            with border():
+                return count_keys(self._seeds(lane, biz, place), {"state": HANDED}, BY_DUE, limit)
+
+        return min(limit, sum(_each(homes(biz), count)))
+
+    def hand_out(
+        self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
+    ) -> list[Seed]:
+        """See ports.SeedStore.hand_out.
+
+        Each seed is taken by an update of its own that demands that it is ready: where two hand out
+        at once, the later one goes without. What a node has taken without its answer arriving is
+        found by whoever looks after seeds.
+        """
+        if not ids:
+            return []
+        match = {"state": READY, "due": {"$lte": now}}
+        due = self._soonest(lane, biz, match, len(ids), ["due"])
+        by_place: dict[Shard, dict[str, RequestId]] = defaultdict(dict)
+        for (place, document), request_id in zip(due, ids, strict=False):
+            by_place[place][document["_id"]] = request_id
+
+        def take(place: Shard) -> list[Document]:
+            wanted = by_place[place]
+            updates = [
+                UpdateOne(
+                    {"_id": seed_id, **match},
+                    {
+                        "$set": {"state": HANDED, "due": until, "req": request_id, "handed": now},
+                        "$inc": {"tries": 1},
+                    },
+                    hint=BY_ID,
+                )
+                for seed_id, request_id in wanted.items()
+            ]
+            with border():
+                seeds = self._seeds(lane, biz, place)
+                seeds.bulk_write(updates, ordered=False)
+                taken = seeds.find({"_id": {"$in": list(wanted)}, "state": HANDED}, hint=BY_ID)
+                return [each for each in taken if each["req"] == wanted[each["_id"]]]
+
+        order = {document["_id"]: number for number, (_, document) in enumerate(due)}
+        taken = [one for part in _each(list(by_place), take) for one in part]
+        return [seed_of(one) for one in sorted(taken, key=lambda one: order[one["_id"]])]
+
+    def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
+        """See ports.SeedStore.overdue."""
+        match = {"state": HANDED, "due": {"$lt": now}}
+        return [seed_of(document) for _, document in self._soonest(lane, biz, match, limit)]
+
+    def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
+        """See ports.SeedStore.extend."""
+        requests = {seed.id: seed.request for seed in seeds}
+
+        def change(seed_id: str) -> UpdateOne:
+            match = {"_id": seed_id, "state": HANDED, "req": requests[seed_id]}
+            return UpdateOne(match, {"$set": {"due": until}}, hint=BY_ID)
+
+        self._change(lane, biz, list(requests), lambda ids: [change(one) for one in ids])
+
+    def ended(
+        self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
+    ) -> int:
+        """See ports.SeedStore.ended.
+
+        Those that ended alike share an update. A request is of one seed, so it needs no saying
+        which of the requests is whose.
+        """
+        archived_at = {"$cond": [{"$eq": ["$ends", None]}, "$$REMOVE", {"$max": ["$ends", now]}]}
+
+        def changes(ids: list[str]) -> list[UpdateMany]:
+            alike: dict[str, list[str]] = defaultdict(list)
+            for seed_id in ids:
+                alike[clean(ends[seed_id][1], _LONGEST_WHY)].append(seed_id)
+            return [change(why, part) for why, part in alike.items()]
+
+        def change(why: str, ids: list[str]) -> UpdateMany:
+            changed = {
+                "state": int(SeedState.FAILED if why else SeedState.FINISHED),
+                "due": now,
+                "why": {"$literal": why},
+                "archived_at": archived_at,
+            }
+            match = {
+                "_id": {"$in": ids},
+                "state": {"$in": [HANDED] if why else [HANDED, int(SeedState.FAILED)]},
+                "req": {"$in": [ends[seed_id][0] for seed_id in ids]},
+            }
+            return UpdateMany(match, [{"$set": changed}], hint=BY_ID)
+
+        return self._change(lane, biz, list(ends), changes)
+
+    def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
+        """See ports.SeedStore.release."""
+        change = {
+            "$set": {"state": READY, "due": now, "why": clean(why, _LONGEST_WHY)},
+            "$unset": {"req": "", "handed": "", "archived_at": ""},
+        }
+        return self._change(
+            lane,
+            biz,
+            seeds,
+            lambda ids: [UpdateMany({"_id": {"$in": ids}, "state": _ENDED}, change, hint=BY_ID)],
+        )
+
+    def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
+        """See ports.SeedStore.forget."""
+        count = 0
+        for place, ids in _by_place(biz, seeds):
+            with border():
+                match = {"_id": {"$in": ids}}
+                deleted = self._seeds(lane, biz, place).delete_many(match, hint=BY_ID)
+                count += deleted.deleted_count
+        return count
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        segment: str | None,
+        state: int | None,
+        after: str | None,
+        limit: int,
+    ) -> list[Seed]:
+        """See ports.SeedStore.find."""
+        bounds: dict[str, str] = {} if segment is None else ids_of(segment)
+        if after is not None:
+            bounds["$gt"] = after
+        match: Document = {"_id": bounds} if bounds else {}
+        if state is not None:
+            match["state"] = state
+
+        def look(place: Shard) -> list[Document]:
+            with border():
+                cursor = self._seeds(lane, biz, place).find(
+                    match, hint=BY_ID if state is None else BY_STATE
+                )
+                return list(cursor.sort("_id", ASCENDING).limit(limit))
+
+        parts = (look(place) for place in homes(biz))
+        found = heapq.merge(*parts, key=lambda document: document["_id"])
+        return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
+
+    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+        """See ports.SeedStore.open_of_job."""
+        found: list[Document] = []
+        for place in homes(biz):
+            with border(self._nodes.waits.glance):
+                seeds = self._seeds(lane, biz, place)
+                found += find_open(seeds, job, limit, self._most_looked_through)
+        return [seed_of(document) for document in found[:limit]]
+
+    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+        """See ports.SeedStore.of_keys: by ids, as segments are few and seeds are many."""
+        segments: set[str] = set()
+        for place in homes(biz):
+            with border():
+                segments.update(newest_segments(self._seeds(lane, biz, place)))
+        newest = sorted(segments, reverse=True)[:MOST_SEGMENTS]
+        ids = [f"{segment}/{key}" for segment in newest for key in keys]
+        found: dict[str, Document] = {}
+        for place, part in _by_place(biz, ids):
+            with border():
+                match = {"_id": {"$in": part}}
+                each = self._seeds(lane, biz, place).find(match, hint=BY_ID)
+                found |= {document["_id"]: document for document in each}
+        return [seed_of(found[one]) for one in dict.fromkeys(ids) if one in found]
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
+        """See ports.SeedStore.totals: the newest segments; what is counted are keys of indexes."""
+        counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for place in homes(biz):
+            with border():
+                seeds = self._seeds(lane, biz, place)
+                for segment in newest_segments(seeds):
+                    of_segment = counts[segment]
+                    for state in SeedState:
+                        match = {"state": int(state), "_id": ids_of(segment)}
+                        of_segment[state.label] += count_keys(seeds, match, BY_STATE)
+                for segment, waiting in waiting_by_segment(seeds, now):
+                    counts[segment]["waiting"] += waiting
+        newest = sorted(counts, reverse=True)[:MOST_SEGMENTS]
+        return [
+            SeedTotals(
+                segment=segment,
+                ready=counts[segment]["ready"] - counts[segment]["waiting"],
+                waiting=counts[segment]["waiting"],
+                handed=counts[segment]["handed"],
+                finished=counts[segment]["finished"],
+                failed=counts[segment]["failed"],
+            )
+            for segment in newest
+        ]
+
+    def _seeds(self, lane: Lane, biz: Biz, place: Shard) -> Collection[Document]:
+        name = f"{lane.biz}.{biz.collection}_seeds"
+        return self._nodes.collection(place.node, lane.tenant, place.database, name)
+
+    def _sured(self, lane: Lane, biz: Biz, place: Shard) -> Collection[Document]:
+        """The collection with its indexes, and with the life that ended seeds have now."""
+        seeds = self._seeds(lane, biz, place)
+        key = (place, lane.tenant, seeds.name)
+        if self._sure.get(key) != biz.seeds.archive_days:
+            make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self._most_to_index)
+            self._sure[key] = biz.seeds.archive_days
+        return seeds
+
+    def _stored(self, lane: Lane, biz: Biz, place: Shard, ids: list[str]) -> set[str]:
+        with border():
+            match = {"_id": {"$in": ids}}
+            found = self._seeds(lane, biz, place).find(match, projection=["_id"], hint=BY_ID)
+            return {document["_id"] for document in found}
+
+    def _soonest(
+        self,
+        lane: Lane,
+        biz: Biz,
+        match: Document,
+        limit: int,
+        fields: Sequence[str] | None = None,
+    ) -> list[tuple[Shard, Document]]:
+        """What is due first of all places that answer."""
+
+        def look(place: Shard) -> list[tuple[Shard, Document]]:
+            with border():
+                found = self._seeds(lane, biz, place).find(match, projection=fields, hint=BY_DUE)
+                order = [("due", ASCENDING), ("_id", ASCENDING)]
+                return [(place, document) for document in found.sort(order).limit(limit)]
+
+        parts = _each(homes(biz), look)
+        found = heapq.merge(*parts, key=lambda one: (one[1]["due"], one[1]["_id"]))
+        return [one for one, _ in zip(found, range(limit), strict=False)]
+
+    def _change(
+        self,
+        lane: Lane,
+        biz: Biz,
+        ids: Iterable[str],
+        changes: Callable[[list[str]], Sequence[UpdateOne | UpdateMany]],
+    ) -> int:
+        """Write the changes of each place; returns how many seeds were changed."""
+        count = 0
+        for place, part in _by_place(biz, ids):
+            with border():
+                seeds = self._seeds(lane, biz, place)
+                count += seeds.bulk_write(changes(part), ordered=False).modified_count
+        return count
+
+
+def _each(places: Sequence[Shard], work: Callable[[Shard], T]) -> list[T]:
+    """What the places give that answer; an error only where none does."""
+    given: list[T] = []
+    failed: StoreError | None = None
+    for place in places:
+        try:
+            given.append(work(place))
+        except StoreError as error:
+            failed = error
+    if failed is not None and not given:
+        raise failed
+    return given
+
+
+def _by_place(biz: Biz, ids: Iterable[str]) -> list[tuple[Shard, list[str]]]:
+    """The seeds by each place that they may be at."""
+    parts: dict[Shard, list[str]] = defaultdict(list)
+    for seed_id in dict.fromkeys(ids):
+        for place in candidates(biz, seed_id):
+            parts[place].append(seed_id)
+    return list(parts.items())

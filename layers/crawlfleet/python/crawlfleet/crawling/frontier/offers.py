@@ -1,0 +1,240 @@
+"""URLs are offered as seeds (SPEC.md F1-F3): judged, looked for, stored, and then known.
+
+MongoDB is the truth here too. An offer is accepted by being stored under its segment and key, which
+only one can be; the filter in Redis spares look-ups and is told last, so that a crash in between
+leaves at most a key that has to be looked up.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.config.documents.policies import LARGEST_OFFER
+from crawlfleet.crawling.frontier.fingerprint import ResolverOf, default_resolver
+from crawlfleet.crawling.frontier.models import Offer, Offered, Seed, SeedState, Segment
+from crawlfleet.crawling.frontier.ports import SeedFilter, SeedStore
+from crawlfleet.crawling.frontier.segments import SegmentResolver, segment_of
+from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreUnavailableError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.urls import problem_with, problem_with_headers
+from crawlfleet.requests.models import Claim, Link
+
+#: A seed may be offered for a time as far ahead as this.
+FURTHEST: Final = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedPorts:
+    """What an offer needs of the world. ``warn`` is told what is wrong but not fatal.
+
+    ``resolver`` gives what decides on the same page for a biz's rule or spider of that name.
+    """
+
+    seeds: SeedStore
+    filter: SeedFilter
+    warn: Callable[[str, Exception], None]
+    resolver: ResolverOf = default_resolver
+    segments: SegmentResolver = segment_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An offer that can be worked on, and what it would be stored as."""
+
+    segment: Segment
+    key: bytes
+    seed: Seed
+
+
+def offer(
+    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
+) -> list[Offered]:
+    """Offer URLs as seeds; one answer each, in order.
+
+    What cannot be worked on has neither segment nor key in its answer, but why.
+
+    Raises:
+        StoreUnavailableError: MongoDB does not answer. Some may be stored; offered again, those are
+            duplicates of themselves.
+    """
+    return [
+        one
+        if isinstance(one, Offered)
+        else Offered(accepted=False, segment="", key="", why=str(one))
+        for one in offer_each(ports, lane, biz, offers, now)
+    ]
+
+
+def offer_each(
+    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
+) -> list[Offered | Problem]:
+    """The same; of what cannot be worked on the answer is which field is wrong, and how."""
+    judged = [_judge(ports, biz, one, now) for one in offers]
+    firsts: dict[str, dict[bytes, _Candidate]] = {}
+    twins: list[bool] = []
+    for one in judged:
+        if isinstance(one, Problem):
+            twins.append(False)
+            continue
+        group = firsts.setdefault(one.segment.name, {})
+        twins.append(group.setdefault(one.key, one) is not one)
+
+    known: dict[str, dict[bytes, str]] = {}
+    for name, group in firsts.items():
+        known[name] = _enter(ports, lane, biz, group)
+
+    answers: list[Offered | Problem] = []
+    for one, twin in zip(judged, twins, strict=True):
+        if isinstance(one, Problem):
+            answers.append(one)
+            continue
+        why = known[one.segment.name].get(one.key) or ("offered twice in one call" if twin else "")
+        answers.append(
+            Offered(accepted=not why, segment=one.segment.name, key=one.key.hex(), why=why)
+        )
+    return answers
+
+
+def adopt(
+    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
+) -> dict[RequestId, str]:
+    """Make seeds of requests that are at work already; the seeds by request.
+
+    An offer's ``found_by`` is the request itself. So a page that was submitted as it is, and has
+    links, is not crawled once more for the links that lead back to it. Where it is a seed already,
+    it stays what it is.
+
+    Raises:
+        StoreUnavailableError: MongoDB does not answer.
+    """
+    until = now + timedelta(seconds=biz.seeds.lease_seconds)
+    groups: dict[str, dict[bytes, _Candidate]] = {}
+    for one in offers:
+        found = _judge(ports, biz, one, now)
+        if isinstance(found, Problem) or one.found_by is None:
+            continue
+        seed = msgspec.structs.replace(
+            found.seed,
+            state=SeedState.HANDED,
+            request=one.found_by,
+            handed_at=from_ms(to_ms(now)),
+            due_at=until,
+        )
+        group = groups.setdefault(found.segment.name, {})
+        group.setdefault(found.key, _Candidate(found.segment, found.key, seed))
+    adopted: dict[RequestId, str] = {}
+    for group in groups.values():
+        known = _enter(ports, lane, biz, group)
+        for key, candidate in group.items():
+            seed = candidate.seed
+            if key not in known and seed.request is not None:
+                adopted[seed.request] = seed.id
+    return adopted
+
+
+def offer_of(claim: Claim, link: Link) -> Offer:
+    """What is offered of a link that was found on a request's page."""
+    return Offer(
+        url=link.url,
+        rule=link.rule or claim.request.body.rule,
+        depth=link.depth,
+        meta=link.meta,
+        headers=link.headers,
+        job=claim.request.job,
+        priority=claim.request.priority,
+        pool=claim.request.pool,
+        found_by=claim.request.id,
+    )
+
+
+def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate | Problem:
+    """What an offer would be stored as, or what is wrong with it."""
+    problem = problem_with_offer(biz, one, now)
+    if problem is not None:
+        return problem
+    at = from_ms(to_ms(max(now, one.starts_at or now)))
+    try:
+        key = ports.resolver(biz, one.rule)(one.url, biz.seeds.keys)
+    except InvalidRequestError as error:
+        return error.problems[0]
+    segment = ports.segments(biz.seeds, at)
+    return _Candidate(
+        segment,
+        key,
+        Seed(
+            key=key.hex(),
+            segment=segment.name,
+            offer=one,
+            state=SeedState.READY,
+            offered_at=from_ms(to_ms(now)),
+            due_at=at,
+            ends_at=segment.ends_at,
+        ),
+    )
+
+
+def problem_with_offer(biz: Biz, one: Offer, now: datetime) -> Problem | None:
+    """Why no seed can be made of an offer, whatever its key; None where one can."""
+    fault = problem_with(one.url)
+    if fault is not None:
+        return Problem("url", fault)
+    fault = problem_with_headers(one.headers)
+    if fault is not None:
+        return Problem("headers", fault)
+    if biz.reader(one.rule) is None:
+        return Problem("rule", f"this biz has no rule called {one.rule[:64]!r}")
+    if one.starts_at is not None and one.starts_at - now > FURTHEST:
+        return Problem("starts_at", f"must be within {FURTHEST.days} days")
+    try:
+        size = len(msgspec.msgpack.encode(one))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return Problem("meta", f"cannot be stored: {error}")
+    if size > LARGEST_OFFER:
+        return Problem("meta", f"is too large: a seed may take {LARGEST_OFFER:,} bytes in all")
+    return None
+
+
+def _enter(
+    ports: SeedPorts, lane: Lane, biz: Biz, group: dict[bytes, _Candidate]
+) -> dict[bytes, str]:
+    """Store what a segment does not know yet; returns what it knew, and who says so."""
+    segment = next(iter(group.values())).segment
+    keys = list(group)
+    pairs = zip(keys, _seen(ports, lane, biz, segment, keys), strict=True)
+    by_filter = {key for key, seen in pairs if seen}
+    fresh = [key for key in keys if key not in by_filter]
+    if biz.seeds.exact and by_filter:
+        doubtful = [key for key in keys if key in by_filter]
+        stored = ports.seeds.known(lane, biz, segment, [key.hex() for key in doubtful])
+        known = {key: _why(segment) for key in doubtful if key.hex() in stored}
+        fresh += [key for key in doubtful if key not in known]
+    else:
+        known = {key: f"{_why(segment)}, by its filter" for key in by_filter}
+    if fresh:
+        existing = ports.seeds.insert(lane, biz, [group[key].seed for key in fresh])
+        known |= {key: _why(segment) for key in fresh if key.hex() in existing}
+        try:
+            ports.filter.add(lane, biz, segment, fresh)
+        except StoreUnavailableError as error:
+            ports.warn("seeds are stored, but their filter does not know them", error)
+    return known
+
+
+def _seen(
+    ports: SeedPorts, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+) -> list[bool]:
+    try:
+        return ports.filter.seen(lane, biz, segment, keys)
+    except StoreUnavailableError as error:
+        ports.warn("seeds are judged without their filter", error)
+        return [False] * len(keys)
+
+
+def _why(segment: Segment) -> str:
+    return f"known in segment {segment.name}"

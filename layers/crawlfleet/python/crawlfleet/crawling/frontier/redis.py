@@ -1,0 +1,146 @@
+"""The Bloom filters of segments on plain Redis strings (SPEC.md F3; layout: frontier.bloom)."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.crawling.frontier.bloom import layers
+from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES
+from crawlfleet.crawling.frontier.models import Segment
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
+from crawlfleet.kernel.redis.server import Script
+from crawlfleet.requests.queue.redis.keys import filter_keys
+
+#: A filter stays so much longer than its segment: routers' clocks differ, and calls take time.
+MARGIN: Final = timedelta(hours=1)
+#: A filter of a segment without an end is forgotten when nothing was added for so long.
+FOREVER_LIFE: Final = timedelta(days=60)
+#: What one call may allocate: more would keep Redis from answering others meanwhile.
+ROOM_BYTES: Final = 64 * 1024 * 1024
+#: Keys of one call of the script: looking takes about 5 us for each, adding 15, and all that Redis
+#: serves waits meanwhile.
+BATCHES: Final = {"seen": 1_000, "add": 250}
+#: Plans that stand and are not the ones of the configuration, remembered.
+_REMEMBERED: Final = 1_000
+
+_FILTER: Final = Script("crawling/frontier/seed_filter")
+
+#: What a filter is laid out for: how many keys, at which rate of errors.
+_Plan: TypeAlias = tuple[int, float]
+
+
+class RedisSeedFilter:
+    """ports.SeedFilter.
+
+    A filter's plan is that of the segment's first key: a change of the biz's policy comes into
+    force with the next segment, because bits that are laid out otherwise could not be found.
+    """
+
+    def __init__(self, connection: RedisConnection, *, room_bytes: int = ROOM_BYTES) -> None:
+        self._redis = connection
+        self._room_bytes = room_bytes
+        self._standing: OrderedDict[tuple[Lane, str], _Plan] = OrderedDict()
+
+    def seen(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> list[bool]:
+        """See ports.SeedFilter.seen."""
+        return self._each("seen", lane, biz, segment, keys)
+
+    def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
+        """See ports.SeedFilter.add."""
+        self._each("add", lane, biz, segment, keys)
+
+    def size(self, lane: Lane, segment: str) -> int:
+        """See ports.SeedFilter.size."""
+        seeds, *_ = filter_keys(lane, segment, 0)
+        (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
+        if plan is None:
+            return 0
+        _, *parts = _keys(lane, segment, _read(text(plan)))
+        return sum(map(whole, self._redis.together(*(("STRLEN", part) for part in parts))))
+
+    def drop(self, lane: Lane, segment: str) -> None:
+        """See ports.SeedFilter.drop."""
+        seeds, *_ = filter_keys(lane, segment, 0)
+        (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
+        if plan is not None:
+            keys = _keys(lane, segment, _read(text(plan)))
+            self._redis.together(("UNLINK", *keys))
+        self._standing.pop((lane, segment), None)
+
+    def _each(
+        self, task: str, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+    ) -> list[bool]:
+        answers: list[bool] = []
+        size = BATCHES[task]
+        for start in range(0, len(keys), size):
+            answers += self._batch(task, lane, biz, segment, keys[start : start + size])
+        return answers
+
+    def _batch(
+        self, task: str, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+    ) -> list[bool]:
+        wanted = (biz.seeds.expected, biz.seeds.error_rate)
+        plan = self._standing.get((lane, segment.name), wanted)
+        packed = b"".join(keys)
+        if len(packed) != KEY_BYTES * len(keys):
+            raise ValueError(f"a key has {KEY_BYTES} bytes")
+        ends = "" if segment.ends_at is None else int((segment.ends_at + MARGIN).timestamp())
+        kept = int(FOREVER_LIFE.total_seconds())
+        # A filter that was dropped meanwhile may stand anew, by another's plan: twice is enough.
+        for _ in range(3):
+            standing, known = several(
+                self._redis.again(
+                    _FILTER,
+                    _keys(lane, segment.name, plan),
+                    *(task, _spell(plan), ends, kept, self._room_bytes, packed),
+                    *_layout(plan),
+                ),
+                2,
+            )
+            if text(standing) == _spell(plan).encode():
+                break
+            plan = _read(text(standing))
+            self._remember(lane, segment.name, plan)
+        answers = text(known)
+        if len(answers) != len(keys):
+            raise nonsense()
+        return [answer == ord("1") for answer in answers]
+
+    def _remember(self, lane: Lane, segment: str, plan: _Plan) -> None:
+        self._standing[lane, segment] = plan
+        if len(self._standing) > _REMEMBERED:
+            self._standing.popitem(last=False)
+
+
+def _keys(lane: Lane, segment: str, plan: _Plan) -> list[str]:
+    return filter_keys(lane, segment, sum(layer.parts for layer in layers(*plan)))
+
+
+@lru_cache(maxsize=256)
+def _layout(plan: _Plan) -> tuple[int, ...]:
+    return tuple(
+        number
+        for layer in layers(*plan)
+        for number in (layer.keys, layer.bits, layer.blocks, layer.blocks_a_part)
+    )
+
+
+def _spell(plan: _Plan) -> str:
+    expected, error_rate = plan
+    return f"{expected} {error_rate!r}"
+
+
+def _read(stored: bytes) -> _Plan:
+    try:
+        expected, error_rate = stored.split()
+        plan = int(expected), float(error_rate)
+    except ValueError as error:
+        raise nonsense() from error
+    if plan[0] < 1 or not 0 < plan[1] < 1 or not math.isfinite(plan[1]):
+        raise nonsense()
+    return plan

@@ -1,0 +1,275 @@
+"""What the API does with seeds: offer, list, count, release, forget (SPEC.md F1-F5)."""
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier.models import (
+    Offer,
+    Offered,
+    Seed,
+    SeedsMeant,
+    SeedState,
+    SeedTotals,
+)
+from crawlfleet.crawling.frontier.offers import SeedPorts, offer_each
+from crawlfleet.crawling.frontier.segments import NAME
+from crawlfleet.kernel.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    StoreUnavailableError,
+)
+from crawlfleet.kernel.paging import Listing
+from crawlfleet.kernel.queue_key import Lane
+
+_SEED: Final = re.compile(rf"{NAME}/[0-9a-f]{{32}}\Z")
+_ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
+#: Signs that an id's last one may be.
+_HEX: Final = 16
+
+
+class SeedsChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change of many seeds did. ``more``: others may be meant; go on from ``cursor``."""
+
+    count: int
+    cursor: str | None = None
+    more: bool = False
+
+
+def offer_seeds(
+    ports: SeedPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    offers: Sequence[Offer | InvalidRequestError],
+    now: datetime,
+) -> list[Offered | InvalidRequestError]:
+    """Offer a batch; one answer each, in order. Mistakes name their fields as ``seeds[3].url``.
+
+    An entry that could not be read comes as its error and goes back as its answer; one without a
+    rule is of the only one that its biz has.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+        StoreUnavailableError: MongoDB does not answer; offered again, nothing is doubled.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    answers: dict[int, Offered | InvalidRequestError] = {}
+    judged: dict[int, Offer] = {}
+    for index, one in enumerate(offers):
+        if isinstance(one, InvalidRequestError):
+            answers[index] = one
+        elif not one.rule and len(biz.readers) != 1:
+            names = ", ".join(biz.readers[:10])
+            problem = Problem(f"seeds[{index}].rule", f"is missing; this biz has: {names}")
+            answers[index] = InvalidRequestError([problem])
+        else:
+            judged[index] = one if one.rule else msgspec.structs.replace(one, rule=biz.readers[0])
+    told = offer_each(ports, lane, biz, list(judged.values()), now)
+    for index, answer in zip(judged, told, strict=True):
+        if isinstance(answer, Problem):
+            field = f"seeds[{index}].{answer.field}"
+            answers[index] = InvalidRequestError([Problem(field, answer.message)])
+        else:
+            answers[index] = answer
+    return [answers[index] for index in range(len(offers))]
+
+
+def list_seeds(
+    ports: SeedPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    meant: SeedsMeant,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> Listing[Seed]:
+    """A page of seeds, in the order of segment and key."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    found = _find(ports, lane, biz, meant, _place(cursor), limit + 1)
+    shown = found[:limit]
+    return Listing(shown, _cursor(shown), more=len(found) > limit)
+
+
+def seed_totals(
+    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, now: datetime
+) -> list[SeedTotals]:
+    """How many seeds there are by segment and state, the newest first, and what filters take."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    totals = ports.seeds.totals(lane, biz, now)
+    try:
+        return [
+            msgspec.structs.replace(each, filter_bytes=ports.filter.size(lane, each.segment))
+            for each in totals
+        ]
+    except StoreUnavailableError as error:
+        ports.warn("seeds are counted without their filters", error)
+        return totals
+
+
+def release_seed(
+    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seed: str, by: str, now: datetime
+) -> Seed:
+    """Make one failed or finished seed ready again; the seed as it stands then.
+
+    Raises:
+        NotFoundError: there is no such seed.
+        ConflictError: it has not ended.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    [seed_id] = _ids([seed], "seed")
+    if not ports.seeds.release(lane, biz, [seed_id], f"released by {by}", now):
+        found = _get(ports, lane, biz, seed_id)
+        raise ConflictError(f"the seed has not ended: it is {found.state.label}")
+    return _get(ports, lane, biz, seed_id)
+
+
+def release_seeds(
+    ports: SeedPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    seeds: Sequence[str],
+    by: str,
+    now: datetime,
+) -> SeedsChanged:
+    """Make these seeds ready again, but for those that have not ended."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    ids = _ids(seeds, "seeds")
+    return SeedsChanged(count=ports.seeds.release(lane, biz, ids, f"released by {by}", now))
+
+
+def release_those(
+    ports: SeedPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    meant: SeedsMeant,
+    by: str,
+    now: datetime,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> SeedsChanged:
+    """Make up to ``limit`` of those that the filter means ready again; failed ones unless it says.
+
+    Raises:
+        InvalidRequestError: the filter names a state in which no seed can be released.
+    """
+    state = SeedState.FAILED if meant.state is None else meant.state
+    if state not in _ENDED:
+        raise InvalidRequestError.of("filter.state", "must be failed or finished")
+    lane, biz = biz_of(tree, tenant, biz_name)
+    meant = msgspec.structs.replace(meant, state=state)
+    found = _find(ports, lane, biz, meant, _place(cursor), limit)
+    count = 0
+    if found:
+        ids = [seed.id for seed in found]
+        count = ports.seeds.release(lane, biz, ids, f"released by {by}", now)
+    return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
+
+
+def forget_seed(ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seed: str) -> None:
+    """Remove one seed, so that its URL is accepted anew.
+
+    Raises:
+        NotFoundError: there is no such seed.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    if not _forget(ports, lane, biz, _ids([seed], "seed")):
+        raise NotFoundError(f"there is no seed {seed[:120]!r}")
+
+
+def forget_seeds(
+    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seeds: Sequence[str]
+) -> SeedsChanged:
+    """Remove these seeds, as many of them as there are."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    return SeedsChanged(count=_forget(ports, lane, biz, _ids(seeds, "seeds")))
+
+
+def forget_those(
+    ports: SeedPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    meant: SeedsMeant,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> SeedsChanged:
+    """Remove up to ``limit`` of those that the filter means."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    found = _find(ports, lane, biz, meant, _place(cursor), limit)
+    count = _forget(ports, lane, biz, [seed.id for seed in found])
+    return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
+
+
+def _forget(ports: SeedPorts, lane: Lane, biz: Biz, ids: Sequence[str]) -> int:
+    """Remove them from the store, and then the filters that still know them.
+
+    A filter forgets nothing but itself; without it offers are looked up until it has learned anew.
+    It goes last: else an offer in between would teach it what is about to be forgotten.
+    """
+    if not ids:
+        return 0
+    count = ports.seeds.forget(lane, biz, ids)
+    for segment in dict.fromkeys(seed_id.rpartition("/")[0] for seed_id in ids):
+        ports.filter.drop(lane, segment)
+    return count
+
+
+def _find(
+    ports: SeedPorts, lane: Lane, biz: Biz, meant: SeedsMeant, after: str | None, limit: int
+) -> list[Seed]:
+    state = None if meant.state is None else int(meant.state)
+    return ports.seeds.find(lane, biz, segment=meant.segment, state=state, after=after, limit=limit)
+
+
+def _get(ports: SeedPorts, lane: Lane, biz: Biz, seed_id: str) -> Seed:
+    segment = seed_id.rpartition("/")[0]
+    # What comes next after an id without its last sign is that id, or one that differs there.
+    found = ports.seeds.find(lane, biz, segment=segment, state=None, after=seed_id[:-1], limit=_HEX)
+    for seed in found:
+        if seed.id == seed_id:
+            return seed
+    raise NotFoundError(f"there is no seed {seed_id!r}")
+
+
+def _ids(seeds: Sequence[str], field: str) -> list[str]:
+    wrong = [
+        Problem(field if field == "seed" else f"{field}[{index}]", "is no seed: segment/key")
+        for index, seed in enumerate(seeds)
+        if not _SEED.match(seed)
+    ]
+    if wrong:
+        raise InvalidRequestError(wrong)
+    return list(seeds)
+
+
+def _cursor(seeds: Sequence[Seed]) -> str | None:
+    if not seeds:
+        return None
+    return base64.urlsafe_b64encode(seeds[-1].id.encode()).decode().rstrip("=")
+
+
+def _place(cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    try:
+        place = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+    except (ValueError, binascii.Error):
+        place = ""
+    if not _SEED.match(place):
+        raise InvalidRequestError.of("cursor", "is no cursor of this list")
+    return place

@@ -1,0 +1,1 @@
+"""Politeness: limits of hosts, adaptive rates, robots.txt."""

@@ -1,0 +1,90 @@
+"""How a host has answered lately: counts of this minute and of the one before (SPEC.md A10, C6).
+
+Two minutes in nine numbers beside what is known of the host anyway: a report moves them on and adds
+to them, a look sums both. So a look is about the last one to two minutes, and nothing has to be
+swept. ``crawling/politeness/lua/report_host.lua`` does what these functions do; the in-memory fake
+calls them.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.crawling.politeness.models import HostReport
+
+_MILLION: Final = 1_000_000
+MINUTE_US: Final = 60 * _MILLION
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What ended within a minute; ``spent`` is how long the answers took together, in us."""
+
+    answered: int = 0
+    failed: int = 0
+    strained: int = 0
+    spent: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            answered=self.answered + other.answered,
+            failed=self.failed + other.failed,
+            strained=self.strained + other.strained,
+            spent=self.spent + other.spent,
+        )
+
+
+class HostCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """``present`` is of ``minute``, counted from the epoch; ``before`` of the minute before it."""
+
+    minute: int = 0
+    present: Counts = Counts()
+    before: Counts = Counts()
+
+
+_NONE: Final = Counts()
+
+
+def moved_on(counts: HostCounts, now: int) -> HostCounts:
+    """The counts as of ``now``, in us. Where the clock was set back they stay where they are."""
+    minute = now // MINUTE_US
+    if minute <= counts.minute:
+        return counts
+    before = counts.present if minute == counts.minute + 1 else _NONE
+    return HostCounts(minute=minute, before=before)
+
+
+def counted(counts: HostCounts, report: HostReport, sample: int, now: int) -> HostCounts:
+    """With a report's answers, each of which took ``sample`` us. What tells nothing moves nothing.
+
+    >>> report = HostReport(host="h", tenant="t", running=0, answered=3, failed=1)
+    >>> counted(HostCounts(), report, 1_000, 0).present
+    Counts(answered=3, failed=1, strained=0, spent=3000)
+    """
+    if not (report.answered or report.strained):
+        return counts
+    counts = moved_on(counts, now)
+    more = Counts(
+        answered=report.answered,
+        failed=min(report.failed, report.answered),
+        strained=report.strained,
+        spent=report.answered * sample,
+    )
+    return replace(counts, present=counts.present + more)
+
+
+def lately(counts: HostCounts, now: int) -> tuple[Counts, float]:
+    """What was counted lately, and the seconds that it is about; none and 0 for nothing.
+
+    >>> told = Counts(answered=6, spent=9)
+    >>> lately(HostCounts(minute=1, present=told), 90 * 1_000_000)
+    (Counts(answered=6, failed=0, strained=0, spent=9), 90.0)
+    >>> lately(HostCounts(minute=1, present=told), 200 * 1_000_000)
+    (Counts(answered=0, failed=0, strained=0, spent=0), 0.0)
+    """
+    counts = moved_on(counts, now)
+    found = counts.present + counts.before
+    if found == _NONE:
+        return found, 0.0
+    within = min(MINUTE_US, max(0, now - counts.minute * MINUTE_US))
+    return found, (MINUTE_US + within) / _MILLION

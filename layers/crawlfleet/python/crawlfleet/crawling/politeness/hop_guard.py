@@ -1,0 +1,316 @@
+"""The way to a page: whether it may still be gone, asked right before anything is sent.
+
+At each hop: is the request still ours, does the site want it (RFC 9309), is it our turn there
+(SPEC.md H3)? The turn at the first host came with the request; redirects need turns of their own.
+Where the site's rules are not known yet, the request's turn goes to its robots.txt, and the page
+waits for the next one: for a little while here, else put aside, as nothing was asked of it yet.
+
+One request to a site by one that is no crawl's worker just then, with the manners of one.
+
+::
+
+    robots.txt -> a turn at the host -> ask (at each hop again) -> tell the fleet how the host did
+
+What asks, a download or a probe, is handed in; crawling.trials.service and jobs.bidding.probing do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.crawling.fetching.models import Errand, Fetcher, Passage
+from crawlfleet.crawling.politeness.client import Courtesy, reason
+from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.robots import RobotsBook
+from crawlfleet.kernel.errors import (
+    CrawlfleetError,
+    FetchError,
+    FetchTimeoutError,
+    LeaseLostError,
+    StoreError,
+    ThrottledError,
+)
+from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
+from crawlfleet.kernel.urls import host_of
+from crawlfleet.requests.leased import Held
+
+#: A redirect waits for up to so much of the host's interval beside: who has just been led on by a
+#: host gets its next turn no sooner than that, and would never get there by coming again.
+LONGEST_INTERVAL_SECONDS: Final = 300.0
+#: When nobody can say whose turn it is that is asked again after this.
+UNTOLD_SECONDS: Final = 5.0
+_SHORTEST_PAUSE_SECONDS: Final = 0.05
+
+
+class NoTurnError(CrawlfleetError):
+    """The page was not asked for: it has no turn now. To be put aside, without an attempt."""
+
+    def __init__(self, message: str, *, again_seconds: float) -> None:
+        self.again_seconds = again_seconds
+        super().__init__(message)
+
+
+class Passages:
+    """Makes the passage of each download of a worker; it waits ``patience_seconds`` for turns."""
+
+    def __init__(
+        self,
+        config: ConfigCentre,
+        courtesy: Courtesy,
+        robots: RobotsBook,
+        threaded: Threaded,
+        patience_seconds: float,
+        steady: SteadyTime = STEADY,
+    ) -> None:
+        self._config = config
+        self._courtesy = courtesy
+        self._robots = robots
+        self._threaded = threaded
+        self._patience_seconds = patience_seconds
+        self._steady = steady
+
+    def of(self, held: Held, ours: Callable[[Held], Awaitable[bool]]) -> Passage:
+        """The passage of one request. ``ours`` says whether it is still this worker's."""
+        begun = False
+
+        async def passage(url: str) -> None:
+            nonlocal begun
+            if begun:
+                host = host_of(url)
+                await self._robots.check(held, url, led=True)
+                await self.turn_at(held, host, led=True)
+                self._courtesy.go_on(held, host)
+            else:
+                await self._begin(held, url)
+                begun = True
+            if not await ours(held):
+                raise LeaseLostError("another worker owns it")
+
+        return passage
+
+    async def _begin(self, held: Held, url: str) -> None:
+        """The first hop, with the turn that the request came with.
+
+        Raises:
+            NoTurnError: that turn went to the site's robots.txt, or there is none to read it.
+        """
+        try:
+            await self._robots.check(held, url)
+            if held.turn_at is None:
+                await self.turn_at(held, host_of(url))
+        except (ThrottledError, StoreError) as error:
+            again = getattr(error, "retry_after_seconds", None)
+            raise NoTurnError(
+                str(error), again_seconds=UNTOLD_SECONDS if again is None else again
+            ) from error
+        held.turn_at = None
+
+    async def robots_turn_at(self, held: Held, host: str, *, led: bool) -> None:
+        """Wait for the turn of a robots.txt: the request's own, where it has not begun with it.
+
+        Raises:
+            ThrottledError: there is none soon.
+        """
+        turn_at = held.turn_at
+        if turn_at is None or host != held.host[0]:
+            await self.turn_at(held, host, led=led)
+            return
+        held.turn_at = None
+        await self._steady.sleep(max(0.0, turn_at - self._steady.now()))
+
+    async def turn_at(self, held: Held, host: str, *, led: bool = False) -> None:
+        """Wait for a turn at a host that the request did not come with; a redirect may have led it.
+
+        Raises:
+            ThrottledError: there is none soon.
+        """
+        begun_at, patience = self._steady.now(), self._patience_seconds
+        while True:
+            turns = await self._threaded(
+                self._courtesy.ask, self._config.current(), held.lane, held.biz, {host: 1}, held
+            )
+            turn, now = turns[host], self._steady.now()
+            if led:
+                interval = min(turn.interval_seconds, LONGEST_INTERVAL_SECONDS)
+                patience = self._patience_seconds + interval
+            if turn.count:
+                if turn.first_at > now:
+                    await self._steady.sleep(turn.first_at - now)
+                return
+            if now + turn.again_seconds > begun_at + patience:
+                raise ThrottledError(
+                    f"{'leads to ' if led else ''}{host}, which has no turn for it now",
+                    status=0,
+                    retry_after_seconds=turn.again_seconds,
+                )
+            await self._steady.sleep(max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds))
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class VisitPorts(Protocol):
+    """What a visit needs of the world; ``fetcher`` fetches robots.txt, if nothing else."""
+
+    @property
+    def config(self) -> ConfigCentre:
+        """How hosts are treated."""
+        ...
+
+    @property
+    def hosts(self) -> Hosts:
+        """The fleet's turns."""
+        ...
+
+    @property
+    def robots(self) -> RobotsCache:
+        """The fleet's copies of robots.txt."""
+        ...
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Fetches those that are in no copy."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time."""
+        ...
+
+    @property
+    def warn(self) -> Callable[[str, Exception], None]:
+        """Is told what is wrong but not fatal."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a visit may take, and how much of that may be spent on waiting for turns."""
+
+    seconds: float
+    of_turns: float
+
+
+async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a part without stopping the event loop."""
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+def errand_of(tree: Tree, held: Held) -> Errand:
+    """The way by which the biz's downloads leave."""
+    pool = held.biz.fetch.proxies or tree.stage.default_proxies
+    proxies = None if pool is None else tree.stage.proxies.get(pool)
+    return Errand(lane=held.lane, pool=pool, proxies=proxies)
+
+
+class Visit:
+    """One visit for a request that nobody stores. ``who`` is what the fleet knows the asker by."""
+
+    def __init__(
+        self,
+        ports: VisitPorts,
+        held: Held,
+        who: str,
+        patience: Patience,
+        steady: SteadyTime = STEADY,
+    ) -> None:
+        self._ports = ports
+        self._steady = steady
+        self._held = held
+        self._patience = patience
+        self._robots = RobotsBook(
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            threaded,
+            self._robots_turn_at,
+            ports.warn,
+            lambda: ports.config.current().stage.user_agent,
+        )
+        self._courtesy = Courtesy(
+            ports.hosts, ports.config, self._robots, Turns(steady), who, ports.clock, steady
+        )
+        self._patient_until = self._steady.now() + patience.of_turns
+        self._sent = False
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether the last hop had its turn, so that what came of it is the site's doing."""
+        return self._sent
+
+    async def ask(
+        self, send: Callable[[Passage], Awaitable[R]], seconds_of: Callable[[R], float]
+    ) -> R:
+        """What ``send`` comes to, which goes through the passage before each hop.
+
+        ``seconds_of`` is how long the site took for that.
+
+        Raises:
+            FetchError: nothing came, or not now: without a turn a :class:`ThrottledError` of
+                status 0.
+            StoreError: nobody can say whose turn it is.
+        """
+        try:
+            async with asyncio.timeout(self._patience.seconds):
+                found = await send(self._passage)
+        except TimeoutError as error:
+            late = FetchTimeoutError(f"not there within {self._patience.seconds:g} seconds")
+            self._saw(late)
+            raise late from error
+        except FetchError as error:
+            self._saw(error)
+            raise
+        else:
+            self._courtesy.saw(self._held.host, seconds_of(found), None)
+            return found
+        finally:
+            await self._report()
+
+    async def _passage(self, url: str) -> None:
+        self._sent = False
+        await self._robots.check(self._held, url)
+        await self._turn_at(self._held, host_of(url))
+        self._sent = True
+
+    async def _robots_turn_at(self, held: Held, host: str, **_: bool) -> None:
+        await self._turn_at(held, host)
+
+    async def _turn_at(self, held: Held, host: str) -> None:
+        """Wait for a turn, for a little while.
+
+        Raises:
+            ThrottledError: says when there may be one.
+        """
+        while True:
+            tree = self._ports.config.current()
+            turns = await threaded(self._courtesy.ask, tree, held.lane, held.biz, {host: 1})
+            turn, now = turns[host], self._steady.now()
+            if turn.count:
+                await self._steady.sleep(max(0.0, turn.first_at - now))
+                return
+            pause = max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds)
+            if now + pause > self._patient_until:
+                why = reason(turn.why).partition(": ")[2]
+                raise ThrottledError(
+                    f"{host} has no turn now: {why}; ask again in {max(1, round(pause))} s",
+                    status=0,
+                    retry_after_seconds=pause,
+                )
+            await self._steady.sleep(pause)
+
+    def _saw(self, error: FetchError) -> None:
+        # Who got no turn has learnt nothing of the host.
+        if self._sent:
+            answer = error.answer
+            self._courtesy.saw(self._held.host, 0.0 if answer is None else answer.seconds, error)
+
+    async def _report(self) -> None:
+        try:
+            await threaded(self._courtesy.report, self._courtesy.take_reports(last=True))
+        except StoreError as error:
+            self._ports.warn("what was seen of a host could not be told", error)

@@ -1,0 +1,383 @@
+"""Whose turn it is at a host: its rate, its permits, and how tenants share both (SPEC.md H3).
+
+What is known of a host is a value; an ask or a report makes a new one of it. On Redis
+``crawling/politeness/lua/reserve_turns.lua`` and ``crawling/politeness/lua/report_host.lua`` do
+what these functions do, number for number, to which the contract tests hold them by the in-memory
+fake. All times are whole microseconds, moments those of the epoch.
+
+**Turns.** A turn is a moment, given up to
+:data:`~crawlfleet.crawling.politeness.models.HORIZON_SECONDS` ahead, so that a request waits once.
+The next one is at the host's latest turn plus an interval (the theoretical arrival time of GCRA,
+without a burst). Tenants may have unlike intervals: a turn keeps the shorter interval of the two to
+every other tenant's latest turn, and its own to its tenant's. So who is polite is held to that, and
+slows nobody down.
+
+**Shares of turns.** A tenant that got less than it asked for, and less than it would have got here
+alone, counts at the host for :data:`~crawlfleet.crawling.politeness.models.DEMAND_SECONDS`. While k
+tenants count, the one who asks included, each one's look-ahead is metered by a second GCRA, k times
+slower: at most its k-th part of the horizon is ahead of it. Who has used that up may still take the
+next turn once its moment has come: nobody wanted it earlier. So all turns are used, and a tenant
+that asks gets at least its k-th part of the turns beyond the first horizon, but for one turn.
+
+**Permits.** A worker's permits are what it may have under way: not more than it has turns for, not
+more than the host's concurrency less what others hold. While k tenants count, what others lack up
+to their k-th part is kept for them; who holds more than its part gets no turns until it does not.
+Where there are fewer permits than tenants, those who have none and waited longer come first.
+A worker gets no more turns than its permits can serve within the horizon, at the time that answers
+take: a turn that cannot be used is lost to all.
+
+**Grace.** A worker's report may have been on its way when it was granted something: what was
+granted stands for :data:`GRACE_US`, whatever it says to have under way.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.crawling.politeness.adaptive_rate_counts import HostCounts, lately
+from crawlfleet.crawling.politeness.models import (
+    DEMAND_SECONDS,
+    HORIZON_SECONDS,
+    PERMIT_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostState,
+)
+from crawlfleet.kernel.time import from_ms
+
+MILLION: Final = 1_000_000
+HORIZON_US: Final = round(HORIZON_SECONDS * MILLION)
+PERMIT_US: Final = round(PERMIT_SECONDS * MILLION)
+DEMAND_US: Final = round(DEMAND_SECONDS * MILLION)
+#: A grant stands for so long.
+GRACE_US: Final = MILLION
+#: What an answer is taken to need before any was measured.
+GUESS_US: Final = MILLION
+#: Who got less is told to come again in no less than this, and where it waits for permits in half
+#: an answer's time, within bounds.
+SOON_US: Final = 50_000
+PERMIT_SOON_US: Final = 200_000
+PERMIT_LATE_US: Final = MILLION
+#: No interval is longer: 30 days.
+LONGEST_US: Final = 30 * 86_400 * MILLION
+#: Tenants that are remembered at a host at once. Whoever comes beyond them waits.
+MAX_TENANTS: Final = 128
+#: A host that nobody asks for is forgotten after this, but not while a turn or a back-off is due.
+IDLE_US: Final = 3_600 * MILLION
+
+
+class TenantTurns(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tenant at a host.
+
+    ``last`` is its latest turn, ``interval`` what lies between its turns. Its share begins again at
+    ``share_at``. Others were why it got less than it asked for at ``unmet_at``, and it would have
+    as many permits as ``want``. It got a turn at ``served_at``.
+    """
+
+    last: int = 0
+    interval: int = 1
+    share_at: int = 0
+    unmet_at: int = 0
+    want: int = 0
+    concurrency: int = 1
+    served_at: int = 0
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """What a worker may have under way for a tenant, until when, and when it last got turns."""
+
+    count: int
+    granted_at: int
+    until: int
+
+
+class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a host; permits by worker and tenant.
+
+    ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
+    takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
+    strain doubles it. crawling.politeness.adaptive_rate tells where these come from. ``counts`` are
+    for people alone.
+    """
+
+    last: int = 0
+    gap: int = 0
+    back_off_until: int = 0
+    strain: int = 0
+    answer: int = 0
+    pace: int = 0
+    slow: int = 0
+    counts: HostCounts = HostCounts()
+    tenants: dict[str, TenantTurns] = {}
+    permits: dict[tuple[str, str], Permit] = {}
+
+
+class _Offer(msgspec.Struct, kw_only=True):
+    """How many turns there are for an ask, as far as it was looked at.
+
+    The tenant's share is used up to ``share_from``, and by ``meter`` more with each turn. Without
+    other tenants it would get ``alone`` of what it asked for.
+    """
+
+    count: int
+    start: int
+    interval: int
+    why: str = ""
+    ready: int = 0
+    share_from: int = 0
+    meter: int = 0
+    alone: int = 0
+
+
+def micros(seconds: float) -> int:
+    """Whole microseconds, up to the longest interval."""
+    return max(0, min(LONGEST_US, round(seconds * MILLION)))
+
+
+def reserve(host: HostTurns, ask: HostAsk, worker: str, now: int) -> tuple[HostTurns, HostGrant]:
+    """What an ask gets, and the host as it is then."""
+    host = swept(host, now, ask.tenant)
+    if ask.tenant not in host.tenants and len(host.tenants) >= MAX_TENANTS:
+        return host, _granted(ask, _Offer(count=0, start=now, interval=1, why="share"), 0, now)
+    own = host.tenants.get(ask.tenant, TenantTurns())
+    own = replace(own, concurrency=ask.concurrency)
+    rivals = {
+        name: one
+        for name, one in host.tenants.items()
+        if name != ask.tenant and one.unmet_at + DEMAND_US > now
+    }
+    kept = keeps(host, worker, ask.tenant, ask.running, ask.concurrency, now)
+    offer = _turns(host, ask, own, rivals, now)
+    theirs = sum(
+        permit.count
+        for (of, tenant), permit in host.permits.items()
+        if tenant == ask.tenant and of != worker
+    )
+    permits, lacking = kept, 0
+    if now < host.back_off_until:
+        offer.count = offer.alone = 0
+        offer.why = "back-off"
+        offer.ready = host.back_off_until - now
+    else:
+        permits, lacking = _permits(host, ask, own, rivals, worker, kept, theirs, offer, now)
+    count = offer.count
+    own = replace(
+        own,
+        last=offer.start + (count - 1) * offer.interval if count else own.last,
+        interval=offer.interval,
+        share_at=offer.share_from + count * offer.meter if count else own.share_at,
+        unmet_at=now if count < offer.alone else own.unmet_at,
+        want=theirs + permits + lacking,
+        served_at=now if count else own.served_at,
+    )
+    before = host.permits.get((worker, ask.tenant))
+    granted_at = now if count else before.granted_at if before else 0
+    held = dict(host.permits)
+    held.pop((worker, ask.tenant), None)
+    if permits:
+        held[worker, ask.tenant] = Permit(permits, granted_at, now + PERMIT_US)
+    host = replace(
+        host,
+        last=own.last if count else host.last,
+        gap=offer.interval if count else host.gap,
+        tenants={**host.tenants, ask.tenant: own},
+        permits=held,
+    )
+    return host, _granted(ask, offer, permits, now)
+
+
+def _turns(
+    host: HostTurns, ask: HostAsk, own: TenantTurns, rivals: dict[str, TenantTurns], now: int
+) -> _Offer:
+    """Turns by the host's rate and the tenant's share of it."""
+    interval = max(1, micros(ask.interval_seconds), host.pace)
+    if host.slow:
+        interval = max(interval, min(interval << min(host.strain, 20), host.slow))
+    start = max(now, host.last + min(host.gap, interval), own.last + interval)
+    for name, one in host.tenants.items():
+        if name != ask.tenant:
+            start = max(start, one.last + min(one.interval, interval))
+    latest = now + HORIZON_US
+    count = 0 if start > latest else (latest - start) // interval + 1
+    alone = (latest - max(now, min(own.last + interval, latest + interval))) // interval + 1
+    offer = _Offer(
+        count=min(count, ask.count), start=start, interval=interval, alone=min(alone, ask.count)
+    )
+    if count < ask.count:
+        offer.why = "rate"
+    offer.meter, offer.share_from = interval, max(now, own.share_at)
+    if rivals:
+        shortest = min(interval, *(one.interval for one in rivals.values()))
+        offer.meter = max(interval, shortest * (1 + len(rivals)))
+        offer.share_from = min(offer.share_from, latest + offer.meter)
+        share = (latest - offer.share_from) // offer.meter + 1
+        if share < offer.count:
+            offer.why = "share"
+            # Nobody has taken it by now, so nobody is kept from it; it does not count as ours.
+            extra = share <= 0 and start <= now
+            offer.count = 1 if extra else max(0, share)
+            offer.meter = 0 if extra else offer.meter
+    following = start + offer.count * interval
+    ready = following - now - HORIZON_US // 2
+    if offer.why == "share":
+        share_at = offer.share_from + offer.count * offer.meter
+        ready = min(max(ready, share_at - now - HORIZON_US // 2), following - now)
+    offer.ready = max(SOON_US, ready)
+    return offer
+
+
+def _permits(
+    host: HostTurns,
+    ask: HostAsk,
+    own: TenantTurns,
+    rivals: dict[str, TenantTurns],
+    worker: str,
+    kept: int,
+    theirs: int,
+    offer: _Offer,
+    now: int,
+) -> tuple[int, int]:
+    """Cut the offer down to what permits allow; returns them, and how many turns that cost."""
+    by_tenant: dict[str, int] = {}
+    for (of, tenant), permit in host.permits.items():
+        if (of, tenant) != (worker, ask.tenant):
+            by_tenant[tenant] = by_tenant.get(tenant, 0) + permit.count
+    most = max(
+        ask.concurrency,
+        *(
+            one.concurrency
+            for name, one in host.tenants.items()
+            if name != ask.tenant and by_tenant.get(name, 0) > 0
+        ),
+        0,
+    )
+    room = alone = min(most - sum(by_tenant.values()), ask.concurrency - theirs)
+    if rivals:
+        share = max(1, most // (1 + len(rivals)))
+        lack = sum(min(share, one.want) for one in rivals.values())
+        room = min(room, max(share, most - lack) - theirs)
+        starving = sum(
+            not by_tenant.get(name, 0)
+            and one.want > 0
+            and one.unmet_at + HORIZON_US >= now
+            and one.served_at < own.served_at
+            for name, one in rivals.items()
+        )
+        room = min(room, most - sum(by_tenant.values()) - starving)
+    answer = host.answer or GUESS_US
+    fits = _fits(room, answer, ask.running) if room >= kept else 0
+    offer.alone = min(offer.alone, _fits(ask.concurrency - theirs, answer, ask.running))
+    lacking = 0
+    if fits < offer.count:
+        lacking = offer.count - fits
+        offer.count = fits
+        offer.why = "share" if room < alone else "concurrency"
+        offer.ready = max(PERMIT_SOON_US, min(PERMIT_LATE_US, answer // 2))
+    return max(kept, min(room, ask.running + offer.count)), lacking
+
+
+def _fits(permits: int, answer: int, running: int) -> int:
+    """How many more turns so many permits can serve within the horizon."""
+    if permits <= 0:
+        return 0
+    return max(0, max(permits, -(-permits * HORIZON_US // answer)) - running)
+
+
+def keeps(
+    host: HostTurns, worker: str, tenant: str, running: int, concurrency: int, now: int
+) -> int:
+    """How many permits a worker may still be using that says it has ``running``."""
+    before = host.permits.get((worker, tenant))
+    if before is None:  # Redis may have lost it
+        return min(running, concurrency)
+    if now - before.granted_at < GRACE_US:
+        return before.count
+    return min(before.count, running)
+
+
+def swept(host: HostTurns, now: int, asking: str = "") -> HostTurns:
+    """The host without what is over, and without moments that a clock set back has made too late.
+
+    Nothing is granted beyond the horizon, no permit for longer than :data:`PERMIT_US`, and nothing
+    was seen that is yet to come: else the dead would hold their permits, and tenants that are gone
+    would have their share, until the clock is again where it was.
+    """
+    latest = now + HORIZON_US
+    permits = {
+        key: Permit(one.count, min(one.granted_at, now), min(one.until, now + PERMIT_US))
+        for key, one in host.permits.items()
+        if one.until > now
+    }
+    holding = {tenant for _, tenant in permits}
+    tenants = {}
+    for name, one in host.tenants.items():
+        known = replace(
+            one,
+            last=min(one.last, latest),
+            unmet_at=min(one.unmet_at, now),
+            served_at=min(one.served_at, now),
+        )
+        over = (
+            known.last + known.interval <= now
+            and known.share_at <= now
+            and known.unmet_at + DEMAND_US <= now
+            and name not in holding
+        )
+        if not over or name == asking:
+            tenants[name] = known
+    return replace(host, last=min(host.last, latest), tenants=tenants, permits=permits)
+
+
+def kept_until(host: HostTurns, now: int) -> int:
+    """Until when something of the host is to be remembered, if nobody asks for it any more."""
+    due = max(now, host.back_off_until, host.last + host.gap)
+    for one in host.tenants.values():
+        due = max(due, one.last + one.interval)
+    return due + IDLE_US
+
+
+def state_of(host: HostTurns, name: str, now: int) -> HostState:
+    """How a host is treated now."""
+    host = swept(host, now)
+    holding = {tenant for _, tenant in host.permits}
+    following = host.last + host.gap
+    found, window = lately(host.counts, now)
+    counting = {
+        tenant
+        for tenant, one in host.tenants.items()
+        if tenant in holding or one.unmet_at + DEMAND_US > now
+    }
+    return HostState(
+        host=name,
+        running=sum(one.count for one in host.permits.values()),
+        interval_seconds=host.pace / MILLION,
+        answer_seconds=host.answer / MILLION,
+        strain=host.strain,
+        back_off_until=from_ms(host.back_off_until // 1_000) if host.back_off_until > now else None,
+        next_at=from_ms(following // 1_000) if following > now else None,
+        tenants=tuple(sorted(counting)),
+        window_seconds=window,
+        answered=found.answered,
+        failed=found.failed,
+        strained=found.strained,
+        spent_seconds=found.spent / MILLION,
+        intervals={
+            tenant: one.interval / MILLION
+            for tenant, one in sorted(host.tenants.items())
+            if tenant in counting or one.last + one.interval > now
+        },
+    )
+
+
+def _granted(ask: HostAsk, offer: _Offer, permits: int, now: int) -> HostGrant:
+    short = offer.count < ask.count
+    return HostGrant(
+        host=ask.host,
+        count=offer.count,
+        wait_seconds=(offer.start - now) / MILLION if offer.count else 0.0,
+        interval_seconds=offer.interval / MILLION,
+        permits=permits,
+        ready_seconds=(offer.ready or HORIZON_US // 2) / MILLION if short else 0.0,
+        why=offer.why if short else "",
+    )

@@ -1,0 +1,105 @@
+-- Stands after the prelude before every script about a host (crawling.politeness.host_scheduler and crawling.politeness.adaptive_rate do the
+-- same in Python, number for number). All times are whole us, moments those of the epoch: below
+-- 2^53, so a Lua number holds them; '%.0f' writes them.
+--
+-- All of a host is one HASH: '*' is the host, a tenant's name its turns, 'worker tenant' a permit.
+
+local HORIZON, PERMIT, DEMAND = 2000000, 30000000, 10000000
+local GRACE, IDLE = 1000000, 3600000000
+
+local match, format, floor, ceil = string.match, string.format, math.floor, math.ceil
+local min, max = math.min, math.max
+
+-- The host as it is now: permits that have ended are gone, and tenants of whom nothing is left but
+-- the one who asks. host.held are the permits of host.member, the worker and tenant that call, nil
+-- if none are known. What a clock set back has made too late is brought back to where it can be.
+local function load_host(now, asking, worker)
+  local host = {last = 0, gap = 0, until_us = 0, strain = 0, answer = 0, pace = 0, slow = 0}
+  host.counts = ''
+  host.tenants, host.count, host.member = {}, 0, worker .. ' ' .. asking
+  local found, over, permits = redis.call('HGETALL', KEYS[1]), {}, {}
+  local latest = now + HORIZON
+  for i = 1, #found, 2 do
+    local name, text = found[i], found[i + 1]
+    local of = match(name, ' (%S*)$')
+    if of then
+      local count, granted_at, ends = match(text, '(%d+) (%d+) (%d+)')
+      granted_at, ends = tonumber(granted_at), tonumber(ends)
+      if ends <= now then
+        over[#over + 1] = name
+      else
+        if granted_at > now or ends > now + PERMIT then
+          granted_at, ends = min(granted_at, now), min(ends, now + PERMIT)
+          redis.call('HSET', KEYS[1], name, format('%s %.0f %.0f', count, granted_at, ends))
+        end
+        permits[of] = (permits[of] or 0) + count
+        if name == host.member then
+          host.held, host.granted_at = tonumber(count), granted_at
+        end
+      end
+    elseif name == '*' then
+      local last, gap, until_us, strain, answer, pace, slow, counts =
+        match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)')
+      host.counts = counts
+      host.last, host.gap, host.until_us = min(last, latest), tonumber(gap), tonumber(until_us)
+      host.strain, host.answer = tonumber(strain), tonumber(answer)
+      host.pace, host.slow = tonumber(pace), tonumber(slow)
+    else
+      local last, interval, share_at, unmet_at, want, concurrency, served_at =
+        match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)')
+      host.tenants[name] = {
+        last = min(last, latest), interval = tonumber(interval), share_at = tonumber(share_at),
+        unmet_at = min(unmet_at, now), want = tonumber(want), concurrency = tonumber(concurrency),
+        served_at = min(served_at, now), permits = 0,
+        changed = tonumber(last) > latest or max(unmet_at, served_at) > now,
+      }
+    end
+  end
+  for name, one in pairs(host.tenants) do
+    one.permits = permits[name] or 0
+    if name ~= asking and one.permits == 0 and one.last + one.interval <= now
+      and one.share_at <= now and one.unmet_at + DEMAND <= now then
+      host.tenants[name] = nil
+      over[#over + 1] = name
+    else
+      host.count = host.count + 1
+    end
+  end
+  apply('HDEL', KEYS[1], over)
+  return host
+end
+
+-- How many permits the worker may still be using that says it has so many running.
+local function kept_by(host, running, concurrency, now)
+  if not host.held then return min(running, concurrency) end
+  if now - host.granted_at < GRACE then return host.held end
+  return min(host.held, running)
+end
+
+-- Writes the host, the tenant, and the worker's permits until their end, or that it has none; and
+-- how long it is all to be remembered.
+local function save_host(host, now, tenant, permits, granted_at, until_us)
+  local values = {'*', format(
+    '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s',
+    host.last, host.gap, host.until_us, host.strain, host.answer, host.pace, host.slow, host.counts
+  )}
+  local due = max(now, host.until_us, host.last + host.gap)
+  for name, one in pairs(host.tenants) do
+    due = max(due, one.last + one.interval)
+    if name == tenant or one.changed then
+      values[#values + 1] = name
+      values[#values + 1] = format(
+        '%.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+        one.last, one.interval, one.share_at, one.unmet_at, one.want, one.concurrency, one.served_at
+      )
+    end
+  end
+  if until_us then
+    values[#values + 1] = host.member
+    values[#values + 1] = format('%.0f %.0f %.0f', permits, granted_at, until_us)
+  elseif host.held then
+    redis.call('HDEL', KEYS[1], host.member)
+  end
+  redis.call('HSET', KEYS[1], unpack(values))
+  redis.call('EXPIRE', KEYS[1], ceil((due - now + IDLE) / 1000000))
+end

@@ -1,0 +1,131 @@
+-- reserve_turns: what a worker's ask for turns at a host gets (crawling.politeness.host_scheduler tells the law).
+-- KEYS[1] host     HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
+-- ARGV[1] tenant   who asks
+-- ARGV[2] worker   by whom
+-- ARGV[3] figures  'count running interval concurrency now': turns wanted, what it has, us between
+--                  two turns, downloads at once, epoch us or nothing for the server's clock
+-- reply   'count wait interval permits ready why': turns, us until the first and between two,
+--         permits, us until more may be asked for, and what for
+local SOON, PERMIT_SOON, PERMIT_LATE, GUESS = 50000, 200000, 1000000, 1000000
+local MAX_TENANTS = 128
+even_when_full(KEYS[1])
+local tenant = ARGV[1]
+local wanted, running, asked, concurrency, now =
+  match(ARGV[3], '^(%d+) (%d+) (%d+) (%d+) (%d*)$')
+wanted, running, concurrency = tonumber(wanted), tonumber(running), tonumber(concurrency)
+now = tonumber(now) or server_us()
+local host = load_host(now, tenant, ARGV[2])
+local own = host.tenants[tenant]
+if not own then
+  if host.count >= MAX_TENANTS then
+    save_host(host, now, tenant)
+    return wanted > 0 and format('0 0 1 0 %.0f share', HORIZON / 2) or '0 0 1 0 0 '
+  end
+  own = {last = 0, share_at = 0, unmet_at = 0, permits = 0, served_at = 0}
+  host.tenants[tenant] = own
+end
+own.concurrency = concurrency
+
+-- 1. the next turn by the host's rate
+local interval = max(1, asked, host.pace)
+if host.slow > 0 then
+  interval = max(interval, min(interval * 2 ^ min(host.strain, 20), host.slow))
+end
+local start = max(now, host.last + min(host.gap, interval), own.last + interval)
+local rivals, shortest = {}, interval
+for name, one in pairs(host.tenants) do
+  if name ~= tenant then
+    start = max(start, one.last + min(one.interval, interval))
+    if one.unmet_at + DEMAND > now then
+      rivals[#rivals + 1] = one
+      shortest = min(shortest, one.interval)
+    end
+  end
+end
+local latest, count, why = now + HORIZON, 0, ''
+if start <= latest then count = floor((latest - start) / interval) + 1 end
+if count < wanted then why = 'rate' end
+count = min(count, wanted)
+local own_start = max(now, min(own.last + interval, latest + interval))
+local unshared = min(wanted, floor((latest - own_start) / interval) + 1)
+
+-- 2. the tenant's share of them
+local meter, share_from = interval, max(now, own.share_at)
+if #rivals > 0 then
+  meter = max(interval, shortest * (1 + #rivals))
+  share_from = min(share_from, latest + meter)
+  local share = floor((latest - share_from) / meter) + 1
+  if share < count then
+    why = 'share'
+    if share <= 0 and start <= now then
+      count, meter = 1, 0
+    else
+      count = max(0, share)
+    end
+  end
+end
+local following = start + count * interval
+local ready = following - now - HORIZON / 2
+if why == 'share' then
+  ready = max(ready, share_from + count * meter - now - HORIZON / 2)
+  ready = min(ready, following - now)
+end
+ready = max(SOON, ready)
+
+-- 3. permits
+local kept = kept_by(host, running, concurrency, now)
+local theirs, permits, lacking = own.permits - (host.held or 0), kept, 0
+local answer = host.answer > 0 and host.answer or GUESS
+-- How many more turns so many permits can serve within the horizon.
+local function fitting(of)
+  if of <= 0 then return 0 end
+  return max(0, max(of, ceil(of * HORIZON / answer)) - running)
+end
+if now < host.until_us then
+  count, unshared, why, ready = 0, 0, 'back-off', host.until_us - now
+else
+  local most, others = concurrency, theirs
+  for name, one in pairs(host.tenants) do
+    if name ~= tenant and one.permits > 0 then
+      most, others = max(most, one.concurrency), others + one.permits
+    end
+  end
+  local room = min(most - others, concurrency - theirs)
+  local alone = room
+  if #rivals > 0 then
+    local share = max(1, floor(most / (1 + #rivals)))
+    local lack, starving = 0, 0
+    for _, one in ipairs(rivals) do
+      lack = lack + min(share, one.want)
+      if one.permits == 0 and one.want > 0 and one.unmet_at + HORIZON >= now
+        and one.served_at < own.served_at then
+        starving = starving + 1
+      end
+    end
+    room = min(room, max(share, most - lack) - theirs, most - others - starving)
+  end
+  local fits = room >= kept and fitting(room) or 0
+  unshared = min(unshared, fitting(concurrency - theirs))
+  if fits < count then
+    lacking, count = count - fits, fits
+    why = room < alone and 'share' or 'concurrency'
+    ready = max(PERMIT_SOON, min(PERMIT_LATE, floor(answer / 2)))
+  end
+  permits = max(kept, min(room, running + count))
+end
+
+-- 4. what is given is spent
+local granted_at = host.granted_at or 0
+own.interval = interval
+if count > 0 then
+  own.last = start + (count - 1) * interval
+  own.share_at = share_from + count * meter
+  own.served_at, granted_at = now, now
+  host.last, host.gap = own.last, interval
+end
+if count < unshared then own.unmet_at = now end
+if count >= wanted then why, ready = '', 0 end
+own.want = theirs + permits + lacking
+save_host(host, now, tenant, permits, granted_at, permits > 0 and now + PERMIT)
+local wait = count > 0 and start - now or 0
+return format('%.0f %.0f %.0f %.0f %.0f %s', count, wait, interval, permits, ready, why)

@@ -1,0 +1,161 @@
+"""How politely a host is to be treated, and what its name is (SPEC.md H3).
+
+What comes of that at one moment, whose turn it is, is for crawling.politeness.host_scheduler to
+say.
+
+Politeness: how a host is treated by all workers of all tenants together (SPEC.md H3).
+"""
+
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Biz, Stage
+from crawlfleet.config.documents.policies import HostLimits
+
+
+class HostAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker asks for turns at a host.
+
+    ``count`` requests of ``tenant`` wait in this worker for it; ``running`` others have their turn
+    already and are not ended. ``interval_seconds`` lies between two turns at least, ``concurrency``
+    downloads at most are under way at once over the fleet. Where tenants say unlike things, each
+    is held to its own: between turns of two tenants lies the shorter one's interval, so that none
+    can slow the others down by asking to be slow itself.
+    """
+
+    host: str
+    tenant: str
+    count: int
+    running: int
+    interval_seconds: float
+    concurrency: int
+
+
+class HostGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fleet gives: ``count`` turns, the first in ``wait_seconds``, then one an interval.
+
+    The worker may have ``permits`` downloads under way there at once, for
+    :data:`PERMIT_SECONDS` or until it asks or reports again. What got no turn may ask again in
+    ``ready_seconds``; ``why`` says what it waits for: ``rate``, ``concurrency``, ``share`` (other
+    tenants), ``back-off`` or ``away`` (nobody can say now); empty where all got one.
+    """
+
+    host: str
+    count: int
+    wait_seconds: float
+    interval_seconds: float
+    permits: int
+    ready_seconds: float
+    why: str = ""
+
+
+class HostReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has seen of a host since its last report.
+
+    ``running`` is how many downloads of ``tenant`` it has under way or turns for; ``answered`` how
+    many ended with an answer that did not ask for less, after ``seconds`` each on average, of which
+    ``failed`` say that the server is at fault; ``strained`` how many with a 429, a 503 or without a
+    connection, of which the longest wait that was asked for is ``retry_after_seconds``. ``limits``
+    are the host's.
+    """
+
+    host: str
+    tenant: str
+    running: int
+    answered: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    strained: int = 0
+    retry_after_seconds: float = 0.0
+    limits: HostLimits = HostLimits()
+
+
+class HostState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host is treated now, for people and for metrics.
+
+    ``interval_seconds`` is what lies between two turns by adaption alone (0 for none), ``strain``
+    how many strained answers in a row count, ``back_off_until`` until when it is left alone.
+    ``answered``, ``failed`` and ``strained`` are those of the last ``window_seconds`` (60 to 120; 0
+    where nothing ended), ``spent_seconds`` is how long the answers took together. ``intervals`` are
+    what lies between two turns of a tenant, in seconds, by what it last asked for: a crawl-delay of
+    the site is in it. Tenants that do not count and whose next turn is due are left out.
+    """
+
+    host: str
+    running: int = 0
+    interval_seconds: float = 0.0
+    answer_seconds: float = 0.0
+    strain: int = 0
+    back_off_until: datetime | None = None
+    next_at: datetime | None = None
+    tenants: tuple[str, ...] = ()
+    window_seconds: float = 0.0
+    answered: int = 0
+    failed: int = 0
+    strained: int = 0
+    spent_seconds: float = 0.0
+    intervals: dict[str, float] = {}
+
+
+class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A site's robots.txt as it was fetched.
+
+    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx, or there was
+    no connection: then it is the error's kind, a line end and what it says. ``fetched_ms`` is by
+    the clock of whoever fetched it.
+    """
+
+    status: int
+    text: bytes = b""
+    fetched_ms: int = 0
+
+
+#: Turns are given for this long ahead, so a back-off is obeyed by all within it.
+HORIZON_SECONDS = 2.0
+#: A worker that is not heard of for so long has no downloads under way any more.
+PERMIT_SECONDS = 30.0
+#: Hosts that a tenant has met with strain or failures: how many are kept, and for how long that is
+#: worth telling.
+TROUBLED = 500
+TROUBLED_SECONDS = 600.0
+#: A tenant that others kept from what it asked for counts at a host for this long.
+DEMAND_SECONDS = 10.0
+
+
+def host_limits(stage: Stage, host: str) -> HostLimits:
+    """How the stage treats a host, whoever asks: what reports of it carry."""
+    return stage.host_limits.get(host, stage.hosts)
+
+
+def limits_for(stage: Stage, biz: Biz, host: str) -> HostLimits:
+    """The limits for a biz's own requests: the stage's, or what the biz says if that is less.
+
+    >>> from crawlfleet.config.documents.policies import Politeness
+    >>> from msgspec import structs
+    >>> biz = Biz(generations=(), politeness=Politeness(per_second=0.5, concurrency=99))
+    >>> limits = limits_for(Stage(), biz, "example.org")
+    >>> limits.per_second, limits.concurrency
+    (0.5, 8)
+    """
+    limits, own = host_limits(stage, host), biz.politeness
+    if own.per_second is None and own.concurrency is None:
+        return limits
+    return replace(
+        limits,
+        per_second=min(limits.per_second, own.per_second or limits.per_second),
+        concurrency=min(limits.concurrency, own.concurrency or limits.concurrency),
+    )
+
+
+def interval_of(limits: HostLimits, crawl_delay: float | None = None) -> float:
+    """Seconds between two turns: by the rate, or a longer crawl-delay within its cap.
+
+    >>> interval_of(HostLimits(per_second=10)), interval_of(HostLimits(per_second=10), 3)
+    (0.1, 3.0)
+    >>> interval_of(HostLimits(max_crawl_delay_seconds=60), 86_400)
+    60.0
+    """
+    asked = min(crawl_delay or 0.0, limits.max_crawl_delay_seconds)
+    return max(1.0 / limits.per_second, float(asked))

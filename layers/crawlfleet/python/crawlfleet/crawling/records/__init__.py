@@ -1,0 +1,1 @@
+"""Records: their normal form, schema, coverage and the data queue."""

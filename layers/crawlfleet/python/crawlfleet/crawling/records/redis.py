@@ -1,0 +1,150 @@
+"""How well rules find what they look for, counted on Redis (SPEC.md H8). Statistics only.
+
+The data queue of a lane on Redis: items from outside of workers, until they are stored (B9).
+
+What it holds is in Redis alone until then, unlike requests: whoever puts items is told that they
+are taken, and they are as safe as that Redis is.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote, unquote
+
+from crawlfleet.crawling.extract.coverage import MOST_FIELDS, MOST_VERSIONS, countable
+from crawlfleet.crawling.records.normalise import (
+    LANE_BYTES,
+    LEASE_BYTES,
+    item_ids,
+    no_room,
+    refuse_large,
+)
+from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
+from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.models import Coverage, QueuedItem
+from crawlfleet.requests.queue.redis.keys import lane_keys
+
+_ADD: Final = Script("crawling/records/add_coverage")
+_HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
+_FIELD: Final = re.compile(rb"=([^ \n]*) ([0-9]+)\n")
+
+
+class RedisCoverages:
+    """A :class:`~crawlfleet.ports.Coverages`: one field of a HASH a version."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._redis = connection
+
+    def add(self, lane: Lane, rule: str, version: str, coverage: Coverage) -> None:
+        """Count."""
+        fields = countable(coverage).fields
+        # No name of a field holds a space or the end of a line this way.
+        lines = "".join(f"={quote(name, safe='')} {count}\n" for name, count in fields.items())
+        whole(
+            self._redis.once(
+                _ADD,
+                (lane_keys(lane).coverage,),
+                *(f"{rule} {version}", MOST_VERSIONS, MOST_FIELDS),
+                *(coverage.pages, coverage.records, lines, coverage.rejected),
+            )
+        )
+
+    def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
+        """All counts by rule and version; of a lane's many versions the latest counted."""
+        (found,) = several(self._redis.together(("HGETALL", lane_keys(lane).coverage)), 1)
+        if not isinstance(found, dict):
+            raise nonsense()
+        counts: dict[tuple[str, str], Coverage] = {}
+        with self._redis.translated():
+            for name, counted in found.items():
+                rule, _, version = name.decode().partition(" ")
+                counts[rule, version] = _read(counted)
+        return counts
+
+
+def _read(counted: bytes) -> Coverage:
+    head = _HEAD.match(counted)
+    if head is None:
+        return Coverage()
+    return Coverage(
+        pages=int(head[1]),
+        records=int(head[2]),
+        rejected=int(head[3] or 0),
+        fields={unquote(name.decode()): int(count) for name, count in _FIELD.findall(counted)},
+    )
+
+
+_TIME: Final = Script("crawling/records/item_time")
+_PUT: Final = Script("crawling/records/put_items")
+_LEASE: Final = Script("crawling/records/lease_items")
+_FINISH: Final = Script("crawling/records/finish_items")
+_GIVE_BACK: Final = Script("crawling/records/give_back_items")
+_COUNT: Final = Script("crawling/records/count_items")
+
+
+class RedisDataQueue:
+    """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script."""
+
+    def __init__(self, connection: RedisConnection, *, lane_bytes: int = LANE_BYTES) -> None:
+        self._redis = connection
+        self._lane_bytes = lane_bytes
+
+    def put(self, lane: Lane, items: Sequence[bytes]) -> int:
+        """Append; returns how many wait. All are taken, or none."""
+        refuse_large(items)
+        keys = lane_keys(lane)
+        # Named here, so that a call whose answer was lost may be repeated; by the time of the node
+        # that has the lane, so that what was put after this is newer, whoever puts it.
+        ids = item_ids(whole(self._redis.again(_TIME, (keys.item_queue,))), len(items))
+        pairs = [value for pair in zip(ids, items, strict=True) for value in pair]
+        names = (keys.items, keys.item_queue, keys.item_bytes)
+        there = whole(self._redis.again(_PUT, names, self._lane_bytes, *pairs))
+        if there < 0:
+            raise no_room(lane.biz, len(items))
+        return there
+
+    def lease(
+        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+    ) -> list[QueuedItem]:
+        """Up to ``count`` items, oldest first, those of ended leases before them."""
+        if count < 1:
+            return []
+        keys = lane_keys(lane)
+        names = (keys.item_queue, keys.item_leases, keys.items, keys.item_tries)
+        found = several(
+            self._redis.once(_LEASE, names, *(token, count, LEASE_BYTES, to_ms(now), to_ms(until)))
+        )
+        if len(found) % 3:
+            raise nonsense()
+        with self._redis.translated():
+            return [
+                QueuedItem(text(found[at]).decode(), text(found[at + 1]), whole(found[at + 2]))
+                for at in range(0, len(found), 3)
+            ]
+
+    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They are stored, or dropped for good; returns how many of these the token held."""
+        keys = lane_keys(lane)
+        names = (keys.item_leases, keys.items, keys.item_tries, keys.item_bytes)
+        return whole(self._redis.once(_FINISH, names, token, *items))
+
+    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They could not be stored, through no fault of theirs: the attempt does not count."""
+        keys = lane_keys(lane)
+        names = (keys.item_leases, keys.item_queue, keys.item_tries)
+        return whole(self._redis.once(_GIVE_BACK, names, token, *items))
+
+    def waiting(self, lanes: Sequence[Lane]) -> list[int]:
+        """How many items each lane has, leased ones included.
+
+        Of a lane whose node of a cluster is away there are none to be had.
+        """
+        if not lanes:
+            return []
+        each = [((lane_keys(lane).items,), ()) for lane in lanes]
+        answers = several(self._redis.lane_by_lane(_COUNT, each), len(lanes))
+        return [0 if isinstance(one, StoreUnavailableError) else whole(one) for one in answers]

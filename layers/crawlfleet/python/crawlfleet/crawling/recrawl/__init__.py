@@ -1,0 +1,1 @@
+"""Recrawl: visits of pages and when they are due."""

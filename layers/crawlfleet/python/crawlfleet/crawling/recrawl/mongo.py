@@ -1,0 +1,304 @@
+"""What is known of pages since they were last read (SPEC.md H7).
+
+A page lies beside the biz's requests, in one collection a database: ``{biz}.{collection}_visits``
+of the node and database that its key is routed to by the generation in force when it was visited.
+A later generation may route it elsewhere; it is looked for in all of their places, and moves when
+it is visited again. Each document says itself until when it is kept.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+from pymongo import ASCENDING, DeleteOne, IndexModel, ReplaceOne, UpdateOne
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.config.documents.policies import RecrawlPolicy
+from crawlfleet.crawling.recrawl.policy import META_ROOM, with_room
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Validators, Visit, VisitTotals
+from crawlfleet.requests.mongo.sharding import BY_ID
+from crawlfleet.requests.routing import Shard, generation_at, shard_of
+
+BY_NEXT: Final = "by_next"
+BY_COUNTS: Final = "by_counts"
+
+_DUPLICATE_KEY: Final = 11000
+_decode_meta: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+#: Many due pages are counted no further than this.
+_COUNTED: Final = 1_000_000
+_INDEXES: Final = [
+    IndexModel(
+        [("next", ASCENDING)], name=BY_NEXT, partialFilterExpression={"next": {"$exists": True}}
+    ),
+    # Has all that totals are made of: they are summed up without looking at a page.
+    IndexModel(
+        [("saved", ASCENDING), ("changes", ASCENDING), ("visits", ASCENDING)], name=BY_COUNTS
+    ),
+    IndexModel([("forget", ASCENDING)], name="ttl", expireAfterSeconds=0),
+]
+
+
+class MongoVisits:
+    """ports.Visits.
+
+    Args:
+        nodes: Where visits are.
+        meta_room: Bytes of ``meta`` that are handed out at once.
+    """
+
+    def __init__(self, nodes: MongoNodes, *, meta_room: int = META_ROOM) -> None:
+        self._nodes = nodes
+        self._meta_room = meta_room
+        self._sure: set[tuple[str, str, str]] = set()
+
+    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+        """See ports.Visits.known."""
+        places: dict[Shard, list[bytes]] = defaultdict(list)
+        for key in dict.fromkeys(keys):
+            for place in _places(biz, key):
+                places[place].append(bytes.fromhex(key))
+        found: dict[str, Visit] = {}
+        with border():
+            for place, some in places.items():
+                for one in self._at(lane, biz, place).find({"_id": {"$in": some}}, hint=BY_ID):
+                    visit = _visit(one)
+                    standing = found.get(visit.key)
+                    if standing is None or standing.visited_at < visit.visited_at:
+                        found[visit.key] = visit
+        return found
+
+    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+        """See ports.Visits.saw: one round trip a place, and another where a page is new to two."""
+        homes: dict[Shard, list[Visit]] = defaultdict(list)
+        former: dict[Shard, list[Visit]] = defaultdict(list)
+        for visit in visits:
+            home = _home(biz, visit.key, visit.visited_at)
+            homes[home].append(visit)
+            for place in _places(biz, visit.key):
+                if place != home:
+                    former[place].append(visit)
+        policy = biz.recrawl or RecrawlPolicy()
+        with border():
+            for place, some in homes.items():
+                _keep(self._at(lane, biz, place, made_sure=True), some, policy)
+            # Only now: a page that is in two places is found, one that is in none is not.
+            for place, some in former.items():
+                self._at(lane, biz, place).bulk_write(
+                    [DeleteOne(_until(visit), hint=BY_ID) for visit in some], ordered=False
+                )
+
+    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+        """See ports.Visits.due."""
+        sized: list[tuple[tuple[datetime, str, Shard, Visit], int]] = []
+        places = _all_places(biz)
+        with border():
+            for place in places:
+                due = self._at(lane, biz, place).find(
+                    {"next": {"$lte": now}}, sort=[("next", ASCENDING)], limit=limit, hint=BY_NEXT
+                )
+                # Each place by itself too: what there is no room for is not even read.
+                some = with_room(((one, _size(one)) for one in due), self._meta_room)
+                sized += [
+                    ((one["next"], one["_id"].hex(), place, _visit(one)), _size(one))
+                    for one in some
+                ]
+        found = with_room(sorted(sized, key=lambda one: one[0][:2])[:limit], self._meta_room)
+        if len(places) > 1:
+            found = self._without_copies(lane, biz, found)
+        return [visit for *_, visit in found]
+
+    def _without_copies(
+        self, lane: Lane, biz: Biz, found: list[tuple[datetime, str, Shard, Visit]]
+    ) -> list[tuple[datetime, str, Shard, Visit]]:
+        """What is not the latest of its page was left behind when that moved: it is removed."""
+        latest = self.known(lane, biz, [key for _, key, *_ in found])
+        standing = {}
+        for one in found:
+            _, key, place, visit = one
+            if latest.get(key) == visit:
+                standing[key] = one
+            elif key in latest and latest[key].visited_at > visit.visited_at:
+                with border():
+                    self._at(lane, biz, place).delete_one(_until(visit), hint=BY_ID)
+        return list(standing.values())
+
+    def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:
+        """See ports.Visits.put_off: all are marked in one round trip, and read which are ours."""
+        token = uuid4().bytes
+        places: dict[Shard, list[UpdateOne]] = defaultdict(list)
+        off = [replace(visit, next_at=from_ms(to_ms(until))) for visit, until in offs]
+        for (visit, _), later in zip(offs, off, strict=True):
+            match = {"_id": bytes.fromhex(visit.key), "next": visit.next_at}
+            change = {"$set": {"next": later.next_at, "by": token}}
+            for place in _places(biz, visit.key):
+                places[place].append(UpdateOne(match, change, hint=BY_ID))
+        these = {"_id": {"$in": [bytes.fromhex(visit.key) for visit in off]}, "by": token}
+        mine: set[str] = set()
+        with border():
+            for place, updates in places.items():
+                kept = self._at(lane, biz, place)
+                kept.bulk_write(updates, ordered=False)
+                mine.update(one["_id"].hex() for one in kept.find(these, {"_id": 1}, hint=BY_ID))
+        return [visit for visit in off if visit.key in mine]
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+        """See ports.Visits.totals."""
+        sums = {name: {"$sum": f"${name}"} for name in ("visits", "changes", "saved")}
+        counted: Counter[str] = Counter()
+        with border():
+            for place in _all_places(biz):
+                kept = self._at(lane, biz, place)
+                stages: list[Document] = [
+                    {"$match": {"saved": {"$gte": 0}}},
+                    {"$group": {"_id": None, "pages": {"$sum": 1}, **sums}},
+                    {"$unset": "_id"},
+                ]
+                for one in kept.aggregate(stages, hint=BY_COUNTS):
+                    counted.update(one)
+                due = {"next": {"$lte": now}}
+                counted["due"] += kept.count_documents(due, hint=BY_NEXT, limit=_COUNTED)
+        return VisitTotals(**counted)
+
+    def _at(
+        self, lane: Lane, biz: Biz, place: Shard, *, made_sure: bool = False
+    ) -> Collection[Document]:
+        name = f"{lane.biz}.{biz.collection}_visits"
+        kept = self._nodes.collection(place.node, lane.tenant, place.database, name)
+        sure = (place.node, kept.database.name, name)
+        if made_sure and sure not in self._sure:
+            kept.create_indexes(_INDEXES)
+            self._sure.add(sure)
+        return kept
+
+
+def _keep(kept: Collection[Document], visits: Iterable[Visit], policy: RecrawlPolicy) -> None:
+    """Store each visit unless a later one stands: what stands is no match, and then a duplicate.
+
+    So is what another writer has just inserted; that may be an earlier one.
+    """
+    waiting = {visit.key: _document(visit, policy) for visit in _latest(visits)}
+    for upsert in (True, False):
+        try:
+            kept.bulk_write(
+                [
+                    ReplaceOne(
+                        {"_id": document["_id"], "at": {"$lte": document["at"]}},
+                        document,
+                        upsert=upsert,
+                        hint=BY_ID,
+                    )
+                    for document in waiting.values()
+                ],
+                ordered=False,
+            )
+        except BulkWriteError as error:
+            faults = error.details["writeErrors"]
+            if error.details.get("writeConcernErrors") or any(
+                fault["code"] != _DUPLICATE_KEY for fault in faults
+            ):
+                raise
+            again = [list(waiting)[fault["index"]] for fault in faults]
+            waiting = {key: waiting[key] for key in again}
+        else:
+            return
+
+
+def _latest(visits: Iterable[Visit]) -> Iterable[Visit]:
+    latest: dict[str, Visit] = {}
+    for visit in visits:
+        standing = latest.get(visit.key)
+        if standing is None or standing.visited_at <= visit.visited_at:
+            latest[visit.key] = visit
+    return latest.values()
+
+
+def _home(biz: Biz, key: str, moment: datetime) -> Shard:
+    """Where a page is written: one place a node and database, so that shards do not matter."""
+    return replace(shard_of(generation_at(biz.generations, moment), key), number=0)
+
+
+def _places(biz: Biz, key: str) -> tuple[Shard, ...]:
+    """Where a page may be, newest first; it is written once a place."""
+    newest_first = reversed(biz.generations)
+    places = (replace(shard_of(generation, key), number=0) for generation in newest_first)
+    return tuple(dict.fromkeys(places))
+
+
+def _all_places(biz: Biz) -> tuple[Shard, ...]:
+    places = (
+        Shard(node, database, 0)
+        for generation in reversed(biz.generations)
+        for node in generation.nodes
+        for database in generation.databases
+    )
+    return tuple(dict.fromkeys(places))
+
+
+def _until(visit: Visit) -> Document:
+    return {"_id": bytes.fromhex(visit.key), "at": {"$lte": visit.visited_at}}
+
+
+def _document(visit: Visit, policy: RecrawlPolicy) -> Document:
+    document: Document = {
+        "_id": bytes.fromhex(visit.key),
+        "url": visit.url,
+        "rule": visit.rule,
+        "version": visit.rule_version,
+        "depth": visit.depth,
+        "at": visit.visited_at,
+        "changed": visit.changed_at,
+        "interval": visit.interval_seconds,
+        "content": bytes.fromhex(visit.content),
+        "visits": visit.visits,
+        "changes": visit.changes,
+        "saved": visit.saved,
+        "forget": visit.visited_at + timedelta(seconds=policy.forget_seconds),
+    }
+    if visit.next_at is not None:
+        document["next"] = visit.next_at
+    if visit.meta:
+        document["meta"] = msgspec.msgpack.encode(visit.meta)
+    if visit.validators.etag is not None:
+        document["etag"] = visit.validators.etag
+    if visit.validators.last_modified is not None:
+        document["modified"] = visit.validators.last_modified
+    return document
+
+
+def _visit(document: Document) -> Visit:
+    return Visit(
+        key=document["_id"].hex(),
+        url=document["url"],
+        rule=document["rule"],
+        rule_version=document["version"],
+        depth=document["depth"],
+        meta=_meta(document),
+        visited_at=document["at"],
+        changed_at=document["changed"],
+        next_at=document.get("next"),
+        interval_seconds=document["interval"],
+        validators=Validators(etag=document.get("etag"), last_modified=document.get("modified")),
+        content=document["content"].hex(),
+        visits=document["visits"],
+        changes=document["changes"],
+        saved=document["saved"],
+    )
+
+
+def _size(document: Document) -> int:
+    return len(document.get("meta", b""))
+
+
+def _meta(document: Document) -> dict[str, Any]:
+    """The request's meta; in MessagePack, as with requests, as names in it may be any."""
+    kept = document.get("meta")
+    return {} if kept is None else _decode_meta(kept)

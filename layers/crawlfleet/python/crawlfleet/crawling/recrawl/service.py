@@ -1,0 +1,312 @@
+"""Re-crawling (SPEC.md H7): pages that are due become requests; what is read of them is remembered.
+
+A page that is due is put off for a moment, so that nobody else submits it; its request is stored;
+then it is put off until it would be due again if nothing were heard of it. Whoever dies on the way
+leaves it put off for :data:`GRACE`, after which it comes again: nothing is lost. If the request was
+stored by then the page is asked for twice, which with validators costs hardly anything. When the
+request is done, what was seen of the page says when it is due next.
+
+What is known of pages since they were last read (SPEC.md H7).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier.fingerprint import ResolverOf, keys_of
+from crawlfleet.crawling.recrawl import policy as recrawl
+from crawlfleet.kernel.errors import (
+    BacklogFullError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreError,
+)
+from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.urls import problem_with
+from crawlfleet.requests.models import (
+    Body,
+    Claim,
+    Recollection,
+    Request,
+    Visit,
+    VisitTotals,
+    is_visit,
+)
+from crawlfleet.requests.submission.admission import Admission
+from crawlfleet.requests.submission.models import Accepted, Refused, Submission
+from crawlfleet.requests.submission.service import SubmissionPorts, make_room, persist_and_enqueue
+
+
+class Visits(Protocol):
+    """Pages by their seed key; kept until nothing was heard of them for the policy's time."""
+
+    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+        """The visits of these pages; unknown ones are missing."""
+        ...
+
+    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+        """Keep these, each unless a later one is kept."""
+        ...
+
+    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+        """Pages to be read again by ``now``, longest due first.
+
+        Fewer than ``limit`` where what they carry is large (crawling.recrawl.policy.with_room).
+        """
+        ...
+
+    def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:
+        """Put each off until its time; returns, so put off, those that were still due as given.
+
+        What somebody else has put off or seen since it was read is left as it is.
+        """
+        ...
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+        """The sums over all pages that are known."""
+        ...
+
+
+#: Pages submitted in one step, and steps of one lane in one tick.
+BATCH: Final = 1_000
+STEPS_A_TICK: Final = 20
+#: Due pages wait while so many requests are queued: what people submit goes first.
+AHEAD: Final = 10_000
+#: A step takes no longer than this, or its pages come again.
+GRACE: Final = timedelta(minutes=5)
+#: The tick has other things to do than to wait for a silent node, lane by lane.
+MARGIN_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecrawlPorts:
+    """The world, as re-crawling needs it, and bounds of the pages submitted at once and ahead."""
+
+    submission: SubmissionPorts
+    visits: Visits
+    batch: int = BATCH
+    steps_a_tick: int = STEPS_A_TICK
+    ahead: int = AHEAD
+
+
+# ---- the scheduler's side ------------------------------------------------------------------------
+
+
+def resubmit_due(
+    ports: RecrawlPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
+) -> int:
+    """Submit what is due in every lane; returns how many pages.
+
+    A lane that cannot be served is reported through ``warn`` and stops no other. What there is no
+    time and no room for stays due.
+    """
+    count = 0
+    for lane in from_elsewhere(tree.lanes(), now):
+        biz = tree.bizs[lane.tenant][lane.biz]
+        if biz.recrawl is None or not biz.recrawl.schedule:
+            continue
+        try:
+            for _ in range(ports.steps_a_tick):
+                if time_left() < MARGIN_SECONDS:
+                    return count
+                done = resubmit(ports, tree, lane, biz, now)
+                count += done
+                if not done:
+                    break
+        except BacklogFullError as error:
+            ports.submission.warn(f"due pages of {lane.biz} stay due until there is room", error)
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+            ports.submission.warn(f"due pages of {lane.biz} could not be submitted", error)
+    return count
+
+
+def resubmit(ports: RecrawlPorts, tree: Tree, lane: Lane, biz: Biz, now: datetime) -> int:
+    """Submit the pages of a lane that are longest due, a batch at most; returns how many.
+
+    Raises:
+        BacklogFullError: the biz takes no more for now; nothing was put off.
+        StoreUnavailableError: a part does not answer; what was put off comes again.
+    """
+    policy = biz.recrawl
+    if policy is None or not policy.schedule:
+        return 0
+    submission = ports.submission
+    if submission.queue.depth(lane).queued >= ports.ahead:
+        return 0
+    due = ports.visits.due(lane, biz, now, ports.batch)
+    if not due:
+        return 0
+    # The rate is the clients': pages are not due any slower for it.
+    make_room(submission, tree, lane, len(due), replace(biz.intake, per_second=None), now)
+    mine = ports.visits.put_off(lane, biz, [(visit, now + GRACE) for visit in due])
+    bodies = _bodies(submission, lane, biz, mine)
+    stored = _store(submission, lane, biz, bodies, now)
+    # What can be no request any more, its rule being gone, is so tomorrow, too.
+    settled = [visit for visit in mine if visit.key in stored or visit.key not in bodies]
+    ports.visits.put_off(
+        lane, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
+    )
+    return len(stored)
+
+
+def _bodies(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, visits: Sequence[Visit]
+) -> dict[str, Body]:
+    """What the pages' requests are, by key; their rules are frozen as they are now."""
+    admission = Admission(biz)
+    bodies = {}
+    refused: list[InvalidRequestError] = []
+    for visit in visits:
+        body = admission.admit(Submission(url=visit.url, rule=visit.rule))
+        if isinstance(body, Body):
+            bodies[visit.key] = replace(body, depth=visit.depth, meta=visit.meta)
+        else:
+            refused.append(InvalidRequestError(body))
+    for name in admission.rules:
+        if (reader := biz.reader(name)) is not None:
+            ports.rules.freeze(lane, name, reader)
+    if refused:
+        what = f"{len(refused)} known pages of {lane.biz} are not read again"
+        ports.warn(what, refused[0])
+    return bodies
+
+
+def _store(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, bodies: Mapping[str, Body], now: datetime
+) -> set[str]:
+    """Persist and queue; returns the keys of the pages whose requests are stored."""
+    if not bodies:
+        return set()
+    ids = ports.ids.take(lane, biz.id_kind, len(bodies))
+    queued_at = from_ms(to_ms(now))
+    requests = [
+        Request(
+            id=an_id,
+            tenant=lane.tenant,
+            biz=lane.biz,
+            queued_at=queued_at,
+            body=body,
+            job=f"recrawl.{now:%Y%m%d}",
+        )
+        for an_id, body in zip(ids, bodies.values(), strict=True)
+    ]
+    receipts = persist_and_enqueue(ports, lane, biz, requests, now)
+    for receipt in receipts:
+        if isinstance(receipt, Refused):
+            ports.warn(f"due pages of {lane.biz} come again", receipt.error)
+            break
+    return {
+        key for key, receipt in zip(bodies, receipts, strict=True) if isinstance(receipt, Accepted)
+    }
+
+
+# ---- the worker's side ---------------------------------------------------------------------------
+
+
+def prepare(
+    visits: Visits,
+    lane: Lane,
+    biz: Biz,
+    claims: Sequence[Claim],
+    resolver_of: ResolverOf,
+    warn: Callable[[str, Exception], None],
+) -> dict[RequestId, Recollection]:
+    """What is known of the pages that are to be read, by request.
+
+    Requests that are no plain visits of a page are missing, and all are where re-crawling is off
+    or nothing can be known for now: of those nothing is remembered either. A page has the key that
+    it has as a seed of its rule.
+    """
+    if biz.recrawl is None:
+        return {}
+    bodies = {claim.request.id: claim.request.body for claim in claims}
+    keys = {}
+    told: set[str] = set()
+    for an_id, body in bodies.items():
+        if not is_visit(body):
+            continue
+        try:
+            keys[an_id] = resolver_of(biz, body.rule)(body.url, biz.seeds.keys).hex()
+        except InvalidRequestError as error:
+            # A URL that no key can be made of fails by itself, once it is asked for; a resolver
+            # that is not there is somebody's mistake.
+            field = error.problems[0].field
+            if field != "url" and field not in told:
+                told.add(field)
+                warn("pages are not remembered", error)
+    if not keys:
+        return {}
+    try:
+        known = visits.known(lane, biz, list(keys.values()))
+    except StoreError as error:
+        warn("pages are read as if they had never been", error)
+        return {}
+    return {
+        an_id: Recollection(
+            key=key,
+            previous=known.get(key),
+            validators=recrawl.condition(biz.recrawl, known.get(key), bodies[an_id]),
+        )
+        for an_id, key in keys.items()
+    }
+
+
+def seen(
+    biz: Biz, recollection: Recollection, body: Body, page: Page, content: str, now: datetime
+) -> Visit | None:
+    """The visit that ends with this page; None where re-crawling has been switched off.
+
+    ``content`` is what crawling.recrawl.policy makes of the page, and not looked at for a 304. The
+    visit is to be kept once the records are: a page whose records are lost must not count as read.
+    """
+    if biz.recrawl is None:
+        return None
+    return recrawl.next_visit(
+        biz.recrawl,
+        recollection.previous,
+        recollection.key,
+        body,
+        page.status,
+        recrawl.validators_of(page.headers, now),
+        content,
+        now,
+    )
+
+
+# ---- what people ask -----------------------------------------------------------------------------
+
+
+def look_at(
+    visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, resolver_of: ResolverOf
+) -> Visit:
+    """What is known of one page, by any URL of it: its last visit, by whatever rule.
+
+    Raises:
+        InvalidRequestError: it is no URL.
+        NotFoundError: the page was never read, or is forgotten, or the biz remembers none.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    if fault := problem_with(url):
+        raise InvalidRequestError.of("url", fault)
+    keys = [key.hex() for key in keys_of(url, biz, resolver_of)]
+    found = visits.known(lane, biz, keys)
+    if found:
+        return max(found.values(), key=lambda visit: visit.visited_at)
+    if biz.recrawl is None:
+        raise NotFoundError(f"biz {lane.biz} remembers no pages: its document has no recrawl")
+    raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
+
+
+def totals(visits: Visits, tree: Tree, tenant: str, biz_name: str, now: datetime) -> VisitTotals:
+    """What is known of all pages of a biz together."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    return visits.totals(lane, biz, now)

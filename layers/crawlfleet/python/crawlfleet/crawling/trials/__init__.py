@@ -1,0 +1,1 @@
+"""Trials of a rule on one page."""

@@ -1,0 +1,320 @@
+"""What a reader gives of one page that is tried, and what of it a worker would store (SPEC.md H8).
+
+For a worker that is asked to try a rule (crawling.trials.service), and for whoever tries it at a
+terminal. Nothing is stored.
+
+A rule tried by a worker: on a page that came along, or on one that is fetched (SPEC.md H8).
+
+::
+
+    check the rule -> fetch (robots.txt, a turn at the host, redirects) -> read -> check records
+
+What is fetched is fetched as for a crawl: by the biz's limits, at most :data:`FETCH_SECONDS`, and a
+site that wants to be left alone is. Nothing is stored, but what every download tells the fleet of
+its host.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
+from crawlfleet.config.validation import ReaderCheck, target_problems
+from crawlfleet.crawling.extract.coverage import countable, coverage_of
+from crawlfleet.crawling.fetching.models import Fetcher
+from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, errand_of
+from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.records.normalise import normal_form
+from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_TOLD, prepare
+from crawlfleet.crawling.records.ports import Validator
+from crawlfleet.crawling.trials.remote import Failure, Question, RuleTrial, Seen, Tried
+from crawlfleet.kernel.errors import (
+    CrawlfleetError,
+    ExtractError,
+    FetchError,
+    InvalidRequestError,
+    Problem,
+)
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import Clock, to_ms
+from crawlfleet.requests.leased import Held
+from crawlfleet.requests.models import Body, Claim, Entry, Link, Request, Skipped, Trial
+from crawlfleet.requests.outcomes import reason_of
+from crawlfleet.requests.ports import Executors
+
+#: A spider is stopped after so many things, or so long.
+MOST_READ: Final = 10_000
+READ_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialReading:
+    """What reads, and what checks records."""
+
+    executors: Executors
+    validator: Validator
+    clock: Clock
+    read: RuleTrial
+
+
+def read_page(
+    parts: TrialReading, reader: Rule | Spider, page: Page, body: Body, tenant: str, biz: str
+) -> Trial:
+    """What comes of a page: ``records`` are those that would be stored, as they would be.
+
+    ``body`` is what the page's request would be, ``tenant`` and ``biz`` whose.
+    """
+    if isinstance(reader, Rule):
+        trial = parts.read(reader, page, body.depth)
+    else:
+        trial = _by_spider(parts.executors, reader, page, body)
+    if trial.problems:
+        return trial
+    now = parts.clock()
+    request = Request(id=0, tenant=tenant, biz=biz, queued_at=now, body=body)
+    claim = Claim(request=request, entry=Entry(0, biz, to_ms(now)), token="", attempt=1)
+    prepared = prepare(parts.validator, reader, claim, page.url, trial.records, now)
+    return replace(
+        trial,
+        records=tuple(record.fields for record in prepared.records),
+        rejected=prepared.rejected,
+        rejected_count=prepared.rejected_count,
+    )
+
+
+def _by_spider(executors: Executors, spider: Spider, page: Page, body: Body) -> Trial:
+    records: list[dict[str, object]] = []
+    links: list[Link] = []
+    left_out: list[str] = []
+    left_out_count = 0
+    unread = False
+    started = time.perf_counter()
+    try:
+        for count, one in enumerate(executors.read(spider, page, body), 1):
+            if isinstance(one, Link):
+                links.append(one)
+            elif isinstance(one, Skipped):
+                left_out_count += 1
+                if len(left_out) < MOST_TOLD:
+                    left_out.append(str(one)[:LONGEST_TOLD].encode(errors="replace").decode())
+            else:
+                records.append(one)
+            if count >= MOST_READ or time.perf_counter() - started > READ_SECONDS:
+                unread = True
+                break
+    except ExtractError as error:
+        message = str(error).removeprefix(f"{error.field}: ")
+        return Trial(problems=(Problem(error.field, message),))
+    return Trial(
+        records=tuple(records),
+        links=tuple(links),
+        coverage=coverage_of(records, pages=1),
+        left_out=tuple(left_out),
+        left_out_count=left_out_count,
+        unread=unread,
+        seconds=time.perf_counter() - started,
+    )
+
+
+#: A page, robots.txt and turns included, takes no longer: somebody waits for the answer.
+FETCH_SECONDS: Final = 20.0
+#: So much of it may be spent on waiting for turns.
+PATIENCE_SECONDS: Final = 10.0
+#: What an answer shows at most: records, links, and bytes of each as JSON.
+MOST_RECORDS: Final = 200
+MOST_LINKS: Final = 1_000
+RECORD_BYTES: Final = 700_000
+LINK_BYTES: Final = 250_000
+#: Mistakes, and characters of a message.
+MOST_PROBLEMS: Final = 100
+_LONGEST: Final = 500
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPorts:
+    """What a trial needs of the world; ``check`` finds the mistakes that parsers would.
+
+    ``warn`` is told what is wrong but not fatal; a page takes no longer than ``fetch_seconds``.
+    """
+
+    config: ConfigCentre
+    hosts: Hosts
+    robots: RobotsCache
+    fetcher: Fetcher
+    executors: Executors
+    validator: Validator
+    clock: Clock
+    check: ReaderCheck
+    read: RuleTrial
+    warn: Callable[[str, Exception], None]
+    fetch_seconds: float = FETCH_SECONDS
+
+
+async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
+    """The answer to a question. ``who`` is what the fleet knows the asker of turns by.
+
+    Raises:
+        UnknownBizError: this worker's configuration has no such biz, yet or any more.
+        InvalidRequestError: it is no whole question.
+        StoreUnavailableError: nobody can say whose turn it is.
+    """
+    lane, biz = biz_of(ports.config.current(), question.tenant, question.biz)
+    reader = question.rule or question.spider
+    if reader is None or (question.page is None) == (question.url is None):
+        raise InvalidRequestError.of("trial", "needs a reader, and a page or a url")
+    if isinstance(reader, Rule) and not question.name:
+        mistakes = _mistakes(reader, biz, ports.check)
+        if mistakes:
+            return Tried(version=reader.version, mistakes=_told(mistakes))
+    held = _held(lane, biz, question, reader, ports)
+    page, seen = question.page, None
+    if page is None:
+        try:
+            page = await _fetched(ports, held, who)
+        except FetchError as error:
+            return Tried(version=reader.version, failure=_failure(error), seen=_answered(error))
+        seen = _seen(page)
+    return msgspec.structs.replace(_read(ports, held, reader, page), seen=seen)
+
+
+def _mistakes(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
+    """Every mistake of a rule that is in no document yet; each field is blamed once."""
+    found = shape_problems(rule)
+    if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
+        blamed = {problem.field for problem in found}
+        found += [problem for problem in check(rule) if problem.field not in blamed]
+    found += target_problems(rule, biz.rules.keys() | biz.spiders.keys())
+    return list(dict.fromkeys(found))
+
+
+def _held(
+    lane: Lane, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialPorts
+) -> Held:
+    """The request that this page would be, for those who go by one; nobody stores it."""
+    url = question.url or (question.page.url if question.page is not None else "")
+    now = ports.clock()
+    body = Body(url=url, rule=question.name, rule_version=reader.version, depth=question.depth)
+    request = Request(id=0, tenant=lane.tenant, biz=lane.biz, queued_at=now, body=body)
+    entry = Entry(0, lane.biz, to_ms(now))
+    return Held(lane, biz, Claim(request=request, entry=entry, token="", attempt=1), reader)
+
+
+# ---- fetching ------------------------------------------------------------------------------------
+
+
+async def _fetched(ports: TrialPorts, held: Held, who: str) -> Page:
+    """The page.
+
+    Raises:
+        FetchError: there is none, or none now.
+    """
+    tree, fetch = ports.config.current(), held.biz.fetch
+    limits = msgspec.structs.replace(
+        fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
+    )
+    errand, body = errand_of(tree, held), held.claim.request.body
+    visit = Visit(ports, held, who, Patience(ports.fetch_seconds, PATIENCE_SECONDS))
+    return await visit.ask(
+        lambda passage: ports.fetcher.fetch(body, limits, passage, errand),
+        lambda page: page.seconds,
+    )
+
+
+def _failure(error: FetchError) -> Failure:
+    return Failure(
+        reason=reason_of(error),
+        message=_text(str(error)),
+        status=error.status,
+        retryable=error.retryable,
+        retry_after_seconds=getattr(error, "retry_after_seconds", None),
+    )
+
+
+def _answered(error: FetchError) -> Seen | None:
+    answer = error.answer
+    if answer is None:
+        return None
+    kind = answer.headers.get("content-type", "")
+    return Seen(url=answer.url, status=answer.status, content_type=kind, seconds=answer.seconds)
+
+
+def _seen(page: Page) -> Seen:
+    return Seen(
+        url=_text(page.url, 8_000),
+        status=page.status,
+        content_type=_text(page.headers.get("content-type", "")),
+        bytes=len(page.body),
+        seconds=page.seconds,
+        redirects=tuple(_text(url, 8_000) for url in page.redirects),
+    )
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _read(ports: TrialPorts, held: Held, reader: Rule | Spider, page: Page) -> Tried:
+    parts = TrialReading(
+        executors=ports.executors, validator=ports.validator, clock=ports.clock, read=ports.read
+    )
+    body = held.claim.request.body
+    trial = read_page(parts, reader, page, body, held.lane.tenant, held.lane.biz)
+    if trial.problems:
+        problems = _told(trial.problems)
+        return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
+    links = list(_plain(trial.links))
+    return Tried(
+        version=reader.version,
+        records=_first(trial.records, MOST_RECORDS, RECORD_BYTES),
+        record_count=len(trial.records),
+        links=_first(links, MOST_LINKS, LINK_BYTES),
+        link_count=len(links),
+        refused=trial.refused,
+        coverage=countable(trial.coverage),
+        rejected=trial.rejected,
+        rejected_count=trial.rejected_count,
+        left_out=trial.left_out,
+        left_out_count=trial.left_out_count,
+        unread=trial.unread,
+        seconds=trial.seconds,
+    )
+
+
+def _plain(links: Iterable[Link]) -> Iterator[Link]:
+    """Links in the form that travels; one that cannot be stored would not be followed either."""
+    for link in links:
+        try:
+            yield msgspec.convert(normal_form(msgspec.structs.asdict(link)), Link)
+        except CrawlfleetError:
+            continue
+
+
+def _first(found: Sequence[R], most: int, room: int) -> tuple[R, ...]:
+    """The first ones, as many as there is room for."""
+    shown = []
+    for one in found[:most]:
+        room -= len(msgspec.json.encode(one))
+        if room < 0:
+            break
+        shown.append(one)
+    return tuple(shown)
+
+
+def _told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    listed = list(problems)[:MOST_PROBLEMS]
+    return tuple(Problem(_text(one.field), _text(one.message)) for one in listed)
+
+
+def _text(text: str, longest: int = _LONGEST) -> str:
+    """Text that any answer can carry."""
+    return text[:longest].encode(errors="replace").decode()

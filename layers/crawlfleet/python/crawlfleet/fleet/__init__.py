@@ -1,0 +1,1 @@
+"""The fleet: registry, failure detector, autoscaler, forecast."""

@@ -1,0 +1,331 @@
+"""Capacity that is stated becomes workers that are kept available (SPEC.md C1).
+
+What a biz states comes to a number of workers, or a part of one: parts add up, so that a hundred
+bizs of a few pages an hour share one worker. A tenant is kept no more than the stage's
+``capacity.workers_per_tenant``, whatever it states. Where all of it together is more than the pool
+may have, each tenant gets the same share of it at most, and what one does not need is the others'
+(max-min fairness): whoever states more than the rest takes nothing of theirs by it.
+
+Workers serve everybody. What is kept for one tenant is a number of workers that are there, not
+workers that refuse others' work; who gets how much of them is the queue's fairness.
+
+How many workers there should be (SPEC.md A12, H4, C1).
+
+**Needed.** A lane with a plan needs as many workers as end its backlog within :data:`MARGIN` of the
+time that is left to its oldest request; one without a plan needs one for every
+``requests_per_consumer``. A worker's rate is what workers have shown with requests of the lane, or
+else with any (:func:`capacity`), and until then a guess. No lane gets more than its hosts may be
+asked for: a worker more would wait at them too. Parts of workers add up over the lanes, so that a
+hundred small ones share one. Where there is anything to do there is at least one. A lane that will
+not end in time at the rate at which it goes on, though its hosts could bear more, keeps whoever
+works for it: what is thought of the workers' rates is too good then.
+
+**Kept.** More are started in one step, as soon as they are needed. Fewer are kept only after
+``quiet_seconds`` in which fewer would have done even with :data:`BAND` times the work, then no
+fewer than that quiet time's peak, and at most a quarter of them leaves at once. So a load that
+varies within the band changes nothing, and one that comes back soon finds its workers.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import FleetLimits, Needs, Stage, Tree
+from crawlfleet.fleet.models import Demand, LaneDemand, Shown, Staff, Staffed
+from crawlfleet.fleet.staffing import is_fresh
+
+#: A plan is to be kept with so much of its time used: rates vary, and a worker may die.
+MARGIN: Final = 0.8
+#: A plan that is over, or nearly, is taken to have so many seconds left.
+LEAST_SECONDS: Final = 30.0
+#: Fewer workers must be able to bear so many times the load before any leaves.
+BAND: Final = 1.2
+#: The part that leaves at once, at most; one may always.
+LEAVING: Final = 0.25
+#: A download and its page take so long before any was measured.
+GUESSED_SECONDS: Final = 1.0
+#: Who has used less of itself than this has not shown what it can do, only that it can do so much.
+LEAST_BUSY: Final = 0.25
+#: Below this nothing is learnt: a worker that deals with a page in 100 seconds is stuck.
+SLOWEST: Final = 0.01
+#: What one worker's showing weighs beside what is known: each shows some every few seconds.
+PACE_WEIGHT: Final = 0.1
+#: Lanes whose own pace is kept, at most: of others that of all counts.
+MOST_PACES: Final = 500
+#: A lane that goes on at this part of what its hosts may be asked for is held up by them.
+HELD_UP: Final = 0.9
+#: Of invocations that are no workers, such as trials of rules, and of wake-ups by submissions.
+SPARE: Final = 2
+
+
+def capacity(per_second: float, busy: float) -> Shown | None:
+    """What a worker could do in a second that has done so much with that part of itself.
+
+    None if that is nothing to go by. ``busy`` is the part of its runners that were at work, on
+    average. By Little's law a full worker does as many times more as it has runners left, at the
+    same time a page. That the time stays the same is not to be believed of one that was nearly
+    idle: it has only shown that it can do what it did.
+
+    >>> capacity(8.0, 0.5)
+    Shown(pace=16.0, is_least=False)
+    >>> capacity(8.0, 0.01)
+    Shown(pace=8.0, is_least=True)
+    >>> capacity(0.0, 1.0)
+    """
+    if per_second < SLOWEST or busy <= 0:
+        return None
+    if busy < LEAST_BUSY:
+        return Shown(pace=per_second, is_least=True)
+    return Shown(pace=per_second / min(1.0, busy))
+
+
+def learnt(known: float | None, shown: Shown) -> float | None:
+    """What is known of a pace when one has been shown; muster.lua does the same.
+
+    What a nearly idle worker has done can raise it and never lower it, and is no beginning: the
+    guess is better, as one that has too few workers will soon be busy and say so.
+
+    >>> learnt(None, Shown(pace=4.0)), learnt(10.0, Shown(pace=20.0))
+    (4.0, 11.0)
+    >>> learnt(10.0, Shown(pace=1.0, is_least=True)), learnt(None, Shown(pace=1.0, is_least=True))
+    (10.0, None)
+    """
+    if known is None:
+        return None if shown.is_least else shown.pace
+    if shown.is_least and shown.pace < known:
+        return known
+    return known + (shown.pace - known) * PACE_WEIGHT
+
+
+def guessed_pace(limits: FleetLimits) -> float:
+    """A worker's rate before any was measured."""
+    return limits.concurrency / GUESSED_SECONDS
+
+
+def needed_workers(
+    demand: Demand, pace: float, limits: FleetLimits, most: int, load: float = 1.0, live: int = 0
+) -> int:
+    """How many workers are needed for ``load`` times the demand, ``most`` at most.
+
+    ``pace`` is a worker's where a lane has none of its own; ``live`` work now.
+
+    >>> lane = LaneDemand(backlog=20_000, seconds_left=600)
+    >>> needed_workers(Demand(lanes=(lane,)), 16.0, FleetLimits(max_consumers=9), 9)
+    3
+    """
+    parts = [_lane_workers(lane, pace, limits, load) for lane in demand.lanes]
+    made = sum(part * (lane.pace or pace) for part, lane in zip(parts, demand.lanes, strict=True))
+    usable = min(1.0, demand.polite_per_second / made) if made else 1.0
+    held = sum(lane.leased for lane in demand.lanes)
+    total = 0.0
+    for part, lane in zip(parts, demand.lanes, strict=True):
+        now = live * lane.leased / held if held and is_late(lane) else 0.0
+        total += max(part * usable, now)
+    # Sums of parts are not exact: 3 of them must not become 4.
+    needed = math.ceil(min(total, float(most)) - 1e-9)
+    if demand.backlog:
+        needed = max(1, needed)
+    return min(max(limits.min_consumers, needed), most)
+
+
+def _lane_workers(lane: LaneDemand, pace: float, limits: FleetLimits, load: float) -> float:
+    if not lane.backlog:
+        return 0.0
+    pace = lane.pace or pace
+    if lane.seconds_left is None:
+        asked = lane.backlog / limits.requests_per_consumer
+    else:
+        asked = lane.backlog / (max(LEAST_SECONDS, lane.seconds_left * MARGIN) * pace)
+    return min(asked * load, lane.polite_per_second / pace)
+
+
+def is_late(lane: LaneDemand) -> bool:
+    """Whether a lane will not end in time at its rate, for want of workers and not of turns.
+
+    >>> lane = LaneDemand(backlog=1_000, seconds_left=100.0, polite_per_second=50.0, drained=5.0)
+    >>> is_late(lane)
+    True
+    """
+    if lane.seconds_left is None or lane.drained is None or not lane.backlog:
+        return False
+    in_time = lane.drained * max(0.0, lane.seconds_left)
+    return lane.backlog > in_time and lane.drained < HELD_UP * lane.polite_per_second
+
+
+def decide(
+    staffed: Staffed, demand: Demand, limits: FleetLimits, *, live: int, ceiling: int | None = None
+) -> Staff:
+    """How many there are to be from now on.
+
+    Args:
+        staffed: What stands, and what is known of the workers.
+        demand: What there is to do.
+        limits: The stage's.
+        live: How many work now. What stands is their number where nothing is known of a decision:
+            what Redis has lost is no reason to send anybody away.
+        ceiling: Most invocations that the stage may have at once; None for no such bound.
+    """
+    most = limits.max_consumers if ceiling is None else min(limits.max_consumers, ceiling)
+    pace = staffed.pace or guessed_pace(limits)
+    before, now_ms = staffed.staff, staffed.now_ms
+    staying = max(0, live - staffed.leaving)
+    needed = needed_workers(demand, pace, limits, most, live=staying)
+    # More work may need fewer: quick lanes take the turns of hosts that slow ones share with them.
+    roomy = max(needed, needed_workers(demand, pace, limits, most, BAND, staying))
+    if is_fresh(staffed):
+        kept = min(before.kept, most)
+    else:
+        before = Staff(allowed=before.allowed)
+        kept = min(max(needed, live), most)
+    quiet_ms = min(before.quiet_ms, now_ms)
+    found = Staff(needed=needed, kept=kept, at_ms=now_ms, allowed=before.allowed)
+    if roomy >= kept:
+        return replace(found, kept=max(needed, kept))
+    if not quiet_ms:
+        return replace(found, quiet_ms=now_ms, peak=roomy)
+    peak = max(before.peak, roomy)
+    if now_ms - quiet_ms < limits.quiet_seconds * 1_000:
+        return replace(found, quiet_ms=quiet_ms, peak=peak)
+    # Never more than now: the peak may be of a time that had more to give.
+    kept = min(kept, max(peak, kept - max(1, math.floor(kept * LEAVING))))
+    return replace(found, kept=kept, quiet_ms=now_ms, peak=roomy)
+
+
+def reserved(staff: Staff, ceiling: int) -> int:
+    """How many invocations at once the workers' function is to be allowed.
+
+    Never none: a submission to an idle fleet wakes a worker, and rules are tried.
+
+    >>> reserved(Staff(needed=3, kept=4), 10), reserved(Staff(), 10), reserved(Staff(kept=9), 10)
+    (6, 2, 10)
+    """
+    return max(1, min(staff.kept + SPARE, ceiling))
+
+
+_HOUR_SECONDS: Final = 3600.0
+#: Sums of parts are not exact: 3 workers must not become 4.
+_EXACT: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What is kept available in a pool.
+
+    Attributes:
+        asked: By tenant, the workers that its needs come to, before any bound.
+        given: By tenant, what of them is kept.
+    """
+
+    asked: Mapping[str, float] = field(default_factory=dict)
+    given: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def floor(self) -> int:
+        """Workers that are kept, whatever there is to do."""
+        return _whole(sum(self.given.values()))
+
+    @property
+    def stated(self) -> int:
+        """Workers that there would have to be for everything that is stated."""
+        return _whole(sum(self.asked.values()))
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """Tenants that are kept less than they state, the shortest first."""
+        missing = {name: self.asked[name] - self.given.get(name, 0.0) for name in self.asked}
+        found = [name for name, workers in missing.items() if workers > _EXACT]
+        return tuple(sorted(found, key=lambda name: (-missing[name], name)))
+
+
+def stated_by(tree: Tree) -> Iterator[tuple[str, Needs]]:
+    """Who states needs: ``tenant/biz``, or the tenant alone for all of its bizs together."""
+    for tenant, document in sorted(tree.tenants.items()):
+        if document.needs is not None:
+            yield tenant, document.needs
+    for tenant, bizs in sorted(tree.bizs.items()):
+        for name, biz in sorted(bizs.items()):
+            if biz.needs is not None:
+                yield f"{tenant}/{name}", biz.needs
+
+
+def active(tree: Tree, at_work: Collection[str]) -> set[str]:
+    """Those of them that have work; a tenant has where any of its bizs has."""
+    tenants = {path.partition("/")[0] for path in at_work}
+    return {name for name, _ in stated_by(tree) if name in (at_work if "/" in name else tenants)}
+
+
+def pool_capacity(
+    tree: Tree,
+    pool: str,
+    most: int,
+    *,
+    paces: Mapping[str, float],
+    pace: float | None = None,
+    idle_seconds: Mapping[str, float] | None = None,
+) -> Capacity:
+    """What is to be kept available in a pool.
+
+    Args:
+        tree: Who states what.
+        pool: Of which pool.
+        most: Workers that it may have at most.
+        paces: Requests a second that a worker has shown to do, by ``tenant/biz``.
+        pace: The same of any; a guess where None has shown it.
+        idle_seconds: For how long who states needs had nothing to do; those without count as busy.
+    """
+    idle_seconds = idle_seconds or {}
+    own: defaultdict[str, float] = defaultdict(float)
+    whole: dict[str, float] = {}
+    any_pace = pace or guessed_pace(tree.stage.fleet)
+    for name, needs in stated_by(tree):
+        released = (
+            needs.idle_seconds is not None and idle_seconds.get(name, 0.0) > needs.idle_seconds
+        )
+        if needs.pool != pool or released:
+            continue
+        tenant, _, biz = name.partition("/")
+        if biz:
+            own[tenant] += _workers(needs, paces.get(name) or any_pace)
+        else:
+            mine = [paces[path] for path in paces if path.startswith(f"{tenant}/")]
+            whole[tenant] = _workers(needs, sum(mine) / len(mine) if mine else any_pace)
+    asked = {
+        tenant: max(own.get(tenant, 0.0), whole.get(tenant, 0.0))
+        for tenant in sorted(own.keys() | whole.keys())
+    }
+    return Capacity(asked=asked, given=shares(asked, most, tree.stage))
+
+
+def shares(asked: Mapping[str, float], most: float, stage: Stage) -> dict[str, float]:
+    """What each tenant is given of ``most`` workers: what it asks, or a fair share.
+
+    >>> stage = Stage()
+    >>> shares({"a": 1.0, "b": 8.0, "c": 99.0}, 9.0, stage)
+    {'a': 1.0, 'b': 4.0, 'c': 4.0}
+    >>> shares({"a": 1.0, "c": 99.0}, 50.0, stage)
+    {'a': 1.0, 'c': 10.0}
+    """
+    cap = float(stage.capacity.workers_per_tenant)
+    wanted = {tenant: min(workers, cap) for tenant, workers in asked.items()}
+    left, open_ones = max(0.0, float(most)), sorted(wanted, key=lambda name: (wanted[name], name))
+    given: dict[str, float] = {}
+    while open_ones:
+        tenant = open_ones.pop(0)
+        given[tenant] = min(wanted[tenant], left / (len(open_ones) + 1))
+        left -= given[tenant]
+    return {tenant: given[tenant] for tenant in asked}
+
+
+def _workers(needs: Needs, pace: float) -> float:
+    """How many workers it comes to."""
+    if needs.workers is not None:
+        return float(needs.workers)
+    return (needs.requests_per_hour or 0) / _HOUR_SECONDS / pace
+
+
+def _whole(workers: float) -> int:
+    return math.ceil(workers - _EXACT)

@@ -1,0 +1,405 @@
+"""Until when a biz's backlog is to be done, and whether it will be (SPEC.md A12, H4).
+
+A plan says how long a request may take from its submission until somebody has dealt with it. The
+planned end is worked out here and nowhere else: the deadline alarm, the monitor's ``late`` and the
+number of workers are three readings of :func:`seconds_left`.
+
+**Who is the latest.** Requests are served in turn. One with ``ahead`` requests up to itself that
+was submitted ``age`` seconds ago is done in time at rates of ``ahead / (planned - age)`` and more,
+and the backlog's planned end is that of whichever asks for the highest rate. Of a burst that is its
+last one: all of it is as old as its oldest. Of a steady stream it is the youngest, which has all of
+its time left, however old the oldest is. So neither "the oldest's age and the forecast" nor "the
+greater of both" is right for both.
+
+**What is known.** Of the last seconds it is known how much was submitted. What waits beyond that is
+taken to have come as evenly as the last of it; what that does not explain came all at once, with
+the oldest. Where nothing is known of the last seconds all is as old as the oldest: that asks for
+the most, never for less.
+
+How fast hosts may be asked, as far as that bounds the workers (SPEC.md H3, H4).
+
+What lies ahead of the workers (SPEC.md A12, H4): the look before it is decided how many to have.
+
+Everything is bounded, whatever is queued: so many hosts are looked at, and so many requests.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import Final, Protocol
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.documents.policies import HostLimits
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.politeness.models import HostState, limits_for
+from crawlfleet.crawling.politeness.ports import Hosts
+from crawlfleet.crawling.records.ports import DataQueue
+from crawlfleet.fleet.models import Demand, LaneDemand
+from crawlfleet.fleet.ports import Outlook
+from crawlfleet.fleet.queue_sampler import Glimpses
+from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.requests.ports import RequestStore
+from crawlfleet.requests.queue.ports import Overview
+from crawlfleet.requests.queue.rates import KEPT_SECONDS
+from crawlfleet.requests.queue.rates import rates as rates_of
+from crawlfleet.requests.queue.stats import LaneWork
+
+
+def seconds_left(
+    planned: float, oldest: float, waiting: float, submitted: Sequence[int] = ()
+) -> float:
+    """How long what waits may still take as a whole, so that nothing of it is late.
+
+    Below 0, or 0, where the oldest has had all of its time: then something is late already.
+
+    Args:
+        planned: Seconds that the biz plans for each request.
+        oldest: Seconds that the oldest has waited.
+        waiting: How much waits.
+        submitted: How much was submitted in each of the last full seconds, the latest first; empty
+            where that is not known.
+
+    >>> seconds_left(600, 100, 20_000)
+    500.0
+    >>> round(seconds_left(600, 300, 9_000, [30] * 90))
+    599
+    """
+    if oldest >= planned or waiting <= 0:
+        return float(planned - oldest)
+    fastest, later = 0.0, 0
+    # What was submitted in a second is taken to have come as it began.
+    for second, count in enumerate(submitted):
+        ahead = waiting - later
+        if ahead <= 0:
+            break
+        if count:
+            fastest = max(fastest, ahead / (planned - min(second + 1, oldest)))
+        later += count
+    rest = waiting - later
+    if rest > 0:
+        known = min(len(submitted), oldest)
+        evenly = later / len(submitted) * (oldest - known) if submitted else 0.0
+        fastest = max(
+            fastest, rest / (planned - known), max(0.0, rest - evenly) / (planned - oldest)
+        )
+    return waiting / fastest
+
+
+def latest_seconds(planned: float, left: float, oldest: float, forecast: float | None) -> float:
+    """How long the latest of what waits will have taken; late is more than ``planned``.
+
+    Args:
+        planned: Seconds that the biz plans for each request.
+        left: :func:`seconds_left`.
+        oldest: Seconds that the oldest has waited.
+        forecast: How long all that waits takes at the present rate. None without a rate: then only
+            the wait so far is sure.
+    """
+    if forecast is None:
+        return oldest
+    return max(oldest, planned - left + forecast)
+
+
+def latest_first(counts: Mapping[int, int], second: int) -> list[int]:
+    """Counts by epoch second as those of each of the full seconds before ``second``.
+
+    >>> latest_first({98: 3, 99: 4, 100: 5}, 100)[:3]
+    [4, 3, 0]
+    """
+    return [counts.get(second - 1 - ago, 0) for ago in range(KEPT_SECONDS)]
+
+
+def allowed_rate(
+    limits: HostLimits,
+    state: HostState,
+    now: datetime,
+    soon: timedelta = timedelta(),
+    tenant: str = "",
+) -> float:
+    """Requests a second that a host may be asked for: by its limits, and as it has shown itself.
+
+    None while it is left alone for longer than ``soon``. Downloads at once bound it too, by how
+    long they take, and so does what lies between the turns of the ``tenant``: a crawl-delay.
+
+    >>> from datetime import UTC
+    >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> limits = HostLimits(per_second=10, concurrency=8)
+    >>> allowed_rate(limits, HostState(host="a"), now)
+    10.0
+    >>> allowed_rate(limits, HostState(host="a", answer_seconds=4.0), now)
+    2.0
+    """
+    if state.back_off_until is not None and state.back_off_until > now + soon:
+        return 0.0
+    rate = float(limits.per_second)
+    if state.interval_seconds > 0:
+        rate = min(rate, 1 / state.interval_seconds)
+    if state.intervals.get(tenant, 0.0) > 0:
+        rate = min(rate, 1 / state.intervals[tenant])
+    if state.answer_seconds > 0:
+        rate = min(rate, limits.concurrency / state.answer_seconds)
+    return rate
+
+
+def coverage(met: Mapping[str, int], known: Collection[str]) -> float:
+    """Which part of a queue leads to hosts that are known, by some entries of it (Good and Turing).
+
+    Of hosts that were met once there are likely to be others that were not met at all. ``met`` is
+    how often each was met; ``known`` are met for other reasons.
+
+    >>> coverage({"a": 16}, ()), coverage({"a": 8, "b": 7, "c": 1}, ()), coverage({"a": 1}, ())
+    (1.0, 0.9375, 0.0)
+    """
+    total = sum(met.values())
+    once = sum(count for host, count in met.items() if count == 1 and host not in known)
+    return 1 - once / total if total else 0.0
+
+
+#: What is due within this is work of now.
+SOON: Final = timedelta(seconds=10)
+#: Hosts that are looked at in one go, of all lanes together, and of one lane at least.
+MOST_HOSTS: Final = 500
+LEAST_HOSTS: Final = 4
+#: Lanes with a plan whose rate is looked at, those with the most to do first.
+RATED_LANES: Final = 200
+#: Requests of a queue whose hosts are looked up, and lanes of which that is done.
+GLIMPSED: Final = 16
+GLIMPSED_LANES: Final = 8
+
+
+class UnmadeJobs(Protocol):
+    """Jobs whose tasks are yet to be made; one is enough for somebody to be started."""
+
+    def expandable(self, limit: int, now: datetime | None = None) -> Sequence[object]:
+        """Jobs that make tasks now; with ``now`` only what is due by then."""
+        ...
+
+    def placing(self, limit: int) -> Sequence[object]:
+        """Jobs that wait for a worker."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlookPorts:
+    """What a look ahead needs of the world; ``warn`` is told what is wrong but not fatal.
+
+    ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
+    looked at in one go.
+    """
+
+    outlook: Outlook
+    overview: Overview
+    data: DataQueue
+    hosts: Hosts
+    store: RequestStore
+    jobs: UnmadeJobs
+    warn: Callable[[str, Exception], None]
+    steady: Callable[[], float] = time.monotonic
+    most_hosts: int = MOST_HOSTS
+
+
+def look_ahead(
+    ports: OutlookPorts,
+    tree: Tree,
+    now: datetime,
+    paces: Mapping[str, float] | None = None,
+    lanes: Sequence[Lane] | None = None,
+    *,
+    with_items: bool = True,
+) -> Demand:
+    """What lanes ask of the workers now; ``paces`` are those shown, by ``tenant/biz``.
+
+    ``lanes`` are those that the workers take work of, all that are bound for no pool where they are
+    not said; ``with_items`` whether they store what waits in the data queues.
+
+    Raises:
+        StoreError: Redis did not answer: then nothing is known.
+    """
+    lanes = tree.lanes() if lanes is None else lanes
+    if not lanes:
+        return Demand()
+    each = max(LEAST_HOSTS, ports.most_hosts // len(lanes))
+    works = ports.outlook.works(lanes, now, SOON, min(each, ports.most_hosts))
+    views = [
+        _View(lane, biz_of(tree, lane.tenant, lane.biz)[1], work)
+        for lane, work in zip(lanes, works, strict=True)
+        if work.can_go_on
+    ]
+    _glimpse(ports, tree, views)
+    states = _states(ports, views)
+    rates = [_Rates(tree, view, states, now) for view in views]
+    lately = _lately(ports.overview, views, now)
+    paces = paces or {}
+    items = sum(ports.data.waiting(lanes)) if with_items else 0
+    stores = [LaneDemand(backlog=items)] if items else []
+    return Demand(
+        lanes=(
+            *stores,
+            *_unmade(ports, tree, now),
+            *(
+                _demand(view, one, now, paces.get(view.lane.path), lately.get(view.lane))
+                for view, one in zip(views, rates, strict=True)
+            ),
+        ),
+        polite_per_second=math.inf if items else _together(rates),
+        at_work=frozenset(
+            lane.path for lane, work in zip(lanes, works, strict=True) if work.backlog
+        ),
+    )
+
+
+def _unmade(ports: OutlookPorts, tree: Tree, now: datetime) -> list[LaneDemand]:
+    """What jobs ask for whose tasks are yet to be made: somebody who makes them.
+
+    One that waits for a worker asks each pool for one: any of them may suit it.
+    """
+    try:
+        waiting = ports.jobs.expandable(1, now)
+        if not waiting and tree.stage.bidding is not None:
+            waiting = ports.jobs.placing(1)
+    except StoreUnavailableError as error:
+        ports.warn("whether jobs are to be made into tasks is not known", error)
+        return []
+    return [LaneDemand(backlog=1)] if waiting else []
+
+
+class _View:
+    """A lane with work, and the hosts of some of its queue: how often each was met.
+
+    ``is_dark`` says that the queue is long and nothing was met of it, ``is_stuck`` that its
+    requests cannot be read, so that nobody can claim them either.
+    """
+
+    def __init__(self, lane: Lane, biz: Biz, work: LaneWork) -> None:
+        self.lane = lane
+        self.biz = biz
+        self.work = work
+        self.met: Counter[str] = Counter()
+        self.is_dark = self.is_stuck = False
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """Every host that is known to have something waiting."""
+        return list(dict.fromkeys([*(host for host, _ in self.work.sample), *self.met]))
+
+
+class _Rates:
+    """What the hosts of a lane may be asked for in a second: of those known, and of all."""
+
+    def __init__(
+        self, tree: Tree, view: _View, states: Mapping[str, HostState], now: datetime
+    ) -> None:
+        self.known = {
+            host: allowed_rate(
+                limits_for(tree.stage, view.biz, host), states[host], now, SOON, view.lane.tenant
+            )
+            for host in view.hosts
+            if host in states
+        }
+        work, found = view.work, sum(self.known.values())
+        looked = [self.known[host] for host, _ in work.sample if host in self.known]
+        if work.hosts > len(looked):
+            found += _extrapolated(looked or self.known.values(), work.hosts - len(looked))
+        if unlooked := view.met.keys() - self.known.keys() - dict(work.sample).keys():
+            found += _extrapolated(self.known.values(), len(unlooked))
+        if view.met:
+            part = coverage(view.met, dict(work.sample))
+            found = found / part if part else math.inf
+        elif view.is_dark or not (work.hosts or view.is_stuck):
+            # Nobody knows where these lead to: nothing says that they will have to wait.
+            found = math.inf
+        self.all = found
+
+
+def _extrapolated(looked: Collection[float], hosts: int) -> float:
+    """What further hosts may be asked for, by those looked at: without any, nothing bounds them."""
+    return sum(looked) / len(looked) * hosts if looked else math.inf
+
+
+def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
+    """Look where the entries lead to of the longest queues.
+
+    What fits into a worker's hands is not looked at: it is one worker's in any case.
+    """
+    least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
+    long = [view for view in views if view.work.queued > least]
+    long.sort(key=lambda view: -view.work.queued)
+    glimpses = Glimpses(ports.store, ports.warn, ports.steady)
+    for place, view in enumerate(long):
+        entries = ports.outlook.glimpse(view.lane, GLIMPSED) if place < GLIMPSED_LANES else []
+        view.met, view.is_stuck = glimpses.hosts(view.lane, view.biz, entries)
+        view.is_dark = not view.met and not view.is_stuck
+
+
+def _states(ports: OutlookPorts, views: Sequence[_View]) -> dict[str, HostState]:
+    """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
+    turns = zip_longest(*(view.hosts for view in views))
+    named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
+    named = named[: ports.most_hosts]
+    return {state.host: state for state in ports.hosts.states(named)} if named else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lately:
+    """What has become of a lane in the last seconds.
+
+    Attributes:
+        drained: How many requests were dealt with in a second.
+        submitted: How many were submitted in each of the last seconds, the latest first.
+    """
+
+    drained: float
+    submitted: Sequence[int]
+
+
+def _lately(overview: Overview, views: Sequence[_View], now: datetime) -> dict[Lane, _Lately]:
+    """How lanes with a plan go on, as far as that is known.
+
+    The rate of the last seconds counts where it is better: who has just begun is not late for that.
+    """
+    planned = [view for view in views if view.biz.planned_seconds is not None]
+    planned.sort(key=lambda view: -view.work.backlog)
+    lanes = [view.lane for view in planned[:RATED_LANES]]
+    second, found = int(now.timestamp()), {}
+    for lane, counted in zip(lanes, overview.counts(lanes) if lanes else (), strict=True):
+        if counted is not None:
+            submitted, processed = counted
+            seen = rates_of(processed, second)
+            drained = max(seen.per_5s, seen.per_60s)
+            found[lane] = _Lately(drained, latest_first(submitted, second))
+    return found
+
+
+def _demand(
+    view: _View, rates: _Rates, now: datetime, pace: float | None, lately: _Lately | None
+) -> LaneDemand:
+    work, planned, left = view.work, view.biz.planned_seconds, None
+    if planned is not None:
+        since = now.timestamp() if work.oldest_ts is None else work.oldest_ts / 1_000
+        oldest = max(0.0, now.timestamp() - since)
+        submitted = () if lately is None else lately.submitted
+        left = seconds_left(planned, oldest, work.backlog, submitted)
+    return LaneDemand(
+        backlog=work.backlog,
+        seconds_left=left,
+        polite_per_second=max(0.0, rates.all),
+        pace=pace,
+        leased=work.leased,
+        drained=None if lately is None else lately.drained,
+    )
+
+
+def _together(rates: Sequence[_Rates]) -> float:
+    """What all hosts may be asked for: one that several lanes wait for counts once."""
+    hosts: dict[str, float] = {}
+    beyond = 0.0
+    for one in rates:
+        beyond += one.all - sum(one.known.values())
+        for host, rate in one.known.items():
+            hosts[host] = max(rate, hosts.get(host, 0.0))
+    return sum(hosts.values()) + max(0.0, beyond)

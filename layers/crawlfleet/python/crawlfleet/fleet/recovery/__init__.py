@@ -1,0 +1,1 @@
+"""Recovery: dead workers, orphaned queues, lost indexes."""

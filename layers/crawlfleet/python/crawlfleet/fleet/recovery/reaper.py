@@ -1,0 +1,191 @@
+"""A lost heartbeat (SPEC.md C5, D12): suspect, take back what the dead worker held, bury it.
+
+Every worker and the scheduler look on; a turn in the index keeps it to one at a time. The truth is
+written first: once a request is disowned there, its worker's token is worth nothing, so one that
+was only slow finds out and writes nothing. Doing any of it twice has no second effect.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.pools import every_lane
+from crawlfleet.crawling.politeness.models import HostReport
+from crawlfleet.fleet.failure_detector import status, worth_a_look
+from crawlfleet.fleet.models import Health, WorkerStatus
+from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import Clock
+from crawlfleet.requests.ledger import JournalLine
+from crawlfleet.requests.models import Entry
+from crawlfleet.requests.queue.leases import worker_of
+from crawlfleet.requests.queue.ports import LeaseBook
+
+#: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
+TURN: Final = "watch"
+EVERY: Final = timedelta(seconds=1)
+TERM: Final = timedelta(seconds=5)
+#: Looks of one who stays to be sure: beyond what the detector takes, and altogether. The scheduler
+#: has two minutes, and other things to do.
+MORE_LOOKS: Final = 7
+MOST_LOOKS: Final = 40
+#: Requests taken back in one call.
+CHUNK: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What one look found: dead workers, and how many requests they held.
+
+    ``mine`` is False when it was another's turn; ``pools`` are those that the dead were of.
+    """
+
+    mine: bool = True
+    dead: tuple[str, ...] = ()
+    pools: frozenset[str] = frozenset()
+    returned: int = 0
+
+
+def watch(ports: WatchPorts, tree: Tree, by: str, now: datetime) -> Watched:
+    """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
+    if not ports.watch.take_turn(TURN, by, EVERY, TERM):
+        return Watched(mine=False)
+    try:
+        limits = tree.stage.detector
+        found = [status(pulse, limits) for pulse in ports.watch.pulses(worth_a_look(limits))]
+        dead = {one.worker: one for one in found if one.health is Health.DEAD}
+        returned = _bury(ports, tree, dead, by, now) if dead else 0
+        pools = frozenset(one.card.pool for one in dead.values())
+        return Watched(dead=tuple(dead), pools=pools, returned=returned)
+    finally:
+        ports.watch.end_turn(TURN, by)
+
+
+def stand_watch(
+    ports: WatchPorts, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
+) -> tuple[str, ...]:
+    """Watch for a few seconds if nobody else does; returns the workers that were found dead.
+
+    Silence counts only while somebody watches. Where all workers have died nobody did, so whoever
+    comes along, the scheduler once a minute, must stay for as long as it takes to be sure.
+    """
+    dead: list[str] = []
+    sure_after = worth_a_look(tree.stage.detector)
+    began = clock()
+    for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
+        found = watch(ports, tree, by, clock())
+        dead += found.dead
+        lanes = every_lane(tree, (pulse.card.pool for pulse in ports.watch.pulses()))
+        if not any(depth.leased or depth.away for depth in ports.queue.depths(lanes)):
+            break
+        watched = clock() - began
+        # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
+        if not found.mine and len(ports.watch.pulses(watched)) < len(ports.watch.pulses()):
+            break
+        if watched > sure_after and not ports.watch.pulses(sure_after):
+            break
+        pause(EVERY.total_seconds())
+    return tuple(dead)
+
+
+def _bury(
+    ports: WatchPorts, tree: Tree, dead: Mapping[str, WorkerStatus], by: str, now: datetime
+) -> int:
+    returned = 0
+    lanes = every_lane(tree, (one.card.pool for one in dead.values()))
+    for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
+        if not depth.leased and not depth.away:
+            continue
+        try:
+            for worker, held in _holders(ports.book, lane, tuple(dead)).items():
+                why = _why(dead[worker])
+                returned += take_back(ports, tree, lane, held, worker, by, why, now)
+        except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
+            # Recovery finds what belongs to nobody, and the leases have an end.
+            ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
+    for worker, one in dead.items():
+        _free_hosts(ports, tree, one)
+        ports.watch.bury(worker, one.card.pool)
+    return returned
+
+
+def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
+    """Let others ask its hosts for what it asks for no more, as far as it has named them.
+
+    What it has begun since its last beat, or could not name, is free when its permits end.
+    """
+    stage = tree.stage
+    reports = [
+        HostReport(
+            host=host,
+            tenant=tenant,
+            running=0,
+            limits=stage.host_limits.get(host, stage.hosts),
+        )
+        for host, tenant in one.card.hosts
+    ]
+    if not reports:
+        return
+    try:
+        ports.hosts.report(reports, one.worker)
+    except Exception as error:  # noqa: BLE001  the permits have an end
+        ports.warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
+
+
+def _holders(
+    book: LeaseBook, lane: Lane, workers: Sequence[str]
+) -> dict[str, list[tuple[str, Entry]]]:
+    """What each of the workers holds of a lane; the lane's leases are gone through once."""
+    held: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
+    for token, entry in book.leases(lane, workers[0] if len(workers) == 1 else None):
+        if (worker := worker_of(token)) in workers:
+            held[worker].append((token, entry))
+    return held
+
+
+def _why(one: WorkerStatus) -> str:
+    return (
+        f"worker {one.worker} is taken to be dead: "
+        f"silent for {one.silent_ms / 1000:.1f} s that were watched, phi {one.phi:.1f}"
+    )
+
+
+def take_back(
+    ports: WatchPorts | RecoveryPorts,
+    tree: Tree,
+    lane: Lane,
+    held: Sequence[tuple[str, Entry]],
+    worker: str,
+    by: str,
+    why: str,
+    now: datetime,
+) -> int:
+    """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    owned = 0
+    for start in range(0, len(held), CHUNK):
+        part = held[start : start + CHUNK]
+        entries = [entry for _, entry in part]
+        owned += ports.disowning.disown(lane, biz, entries, worker, by, why, now)
+        for token, leased in _by_token(part).items():
+            ports.queue.give_back(lane, token, leased)
+    if owned:
+        # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
+        line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
+        try:
+            ports.journal.note(lane, line)
+        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
+            ports.warn("the journal could not be written", error)
+    return len(held)
+
+
+def _by_token(held: Iterable[tuple[str, Entry]]) -> dict[str, list[Entry]]:
+    tokens: dict[str, list[Entry]] = defaultdict(list)
+    for token, entry in held:
+        tokens[token].append(entry)
+    return tokens

@@ -1,0 +1,1 @@
+"""The registry of workers and the staffing of pools in Redis."""

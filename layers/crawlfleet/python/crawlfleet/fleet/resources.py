@@ -1,0 +1,258 @@
+"""What a worker has left of its machine, read of Linux and of Lambda (SPEC.md B4, B10).
+
+Several may bound the same thing: Lambda's setting, a control group, the machine itself, what
+infrastructure says of the pool. What is left is what the tightest of them leaves.
+
+What a worker reads of itself: what it has left, and what it has taken (SPEC.md B4, B10).
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Final, Protocol
+
+import msgspec
+
+from crawlfleet.fleet.machine import MachineFiles
+from crawlfleet.fleet.models import Remaining
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What this process has taken up to now.
+
+    Attributes:
+        cpu_seconds: Of processor time, all its threads and the children it has waited for; only
+            ever grows.
+        memory_bytes: Resident now, so it goes up and down.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class Readings(Protocol):
+    """Readings of the machine and of this process.
+
+    No method asks anything outside of the machine, and none raises: what cannot be read is
+    None in what is left, and the last value (at first 0) in what is taken. Each call costs less
+    than a millisecond of processor time, so that one a second is nothing.
+    """
+
+    def remaining(self) -> Remaining:
+        """What is left of memory, CPU and bandwidth; None is what the machine does not tell."""
+        ...
+
+    def at_rest(self) -> Remaining:
+        """What is left while this process does nothing; to be asked before it does anything.
+
+        Memory as it is left then, and all of the CPU that it may have, as what is idle of that
+        takes a while to see. Bandwidth is None: what it could move is not known.
+        """
+        ...
+
+    def taken(self) -> Taken:
+        """What the process itself has taken."""
+        ...
+
+    def ghz(self) -> float:
+        """What a second of processor time is worth in the CPU index (SPEC.md B2).
+
+        The frequency in GHz; 1.0 where the machine does not tell.
+        """
+        ...
+
+
+#: What Lambda tells a function of its memory, in MB.
+LAMBDA_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
+#: A function of so many MB has one processor, and of others in proportion; the most it can have.
+_MB_A_CORE: Final = 1_769
+_MOST_LAMBDA_CORES: Final = 6
+_MB: Final = 2**20
+#: What a second of processor time is worth where the machine does not tell its clock.
+DEFAULT_GHZ: Final = 1.0
+#: Rates are those of at least so long; asked for again sooner, the last ones are told.
+_SPAN_SECONDS: Final = 0.5
+#: What was moved at best is known for so long: a way that has got slower is found out by then.
+SEEN_SECONDS: Final = 600.0
+_BUCKET_SECONDS: Final = 10.0
+#: No interface of a worker moves more bytes in a second: a counter has jumped.
+_FASTEST_BYTES: Final = 50e9
+#: Limits, and which processes we have started, are looked at again after this.
+_LOOK_SECONDS: Final = 5.0
+
+
+def _processor_seconds() -> float:
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def function_memory_mb(environment: Mapping[str, str]) -> int | None:
+    """The memory setting of the Lambda function that this is, or None where it is none.
+
+    >>> function_memory_mb({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"})
+    1024
+    """
+    said = environment.get(LAMBDA_MEMORY, "")
+    return int(said) if said.isascii() and said.isdigit() and 0 < int(said) < 2**24 else None
+
+
+class MachineReadings:
+    """A :class:`~crawlfleet.fleet.resources.Readings`; threads share it.
+
+    Args:
+        lambda_mb: The function's memory setting, from :func:`function_memory_mb`.
+        told_mb: What infrastructure says of the pool's workers; counts where it is less.
+        moved: Bytes that were moved so far, where somebody counts them better than the machine's
+            interfaces: one of these is shared by several workers of one machine.
+        root: Where /proc and /sys are.
+        steady: Seconds since some moment.
+        processor_seconds: What this process has spent.
+        processors: On how many it may run.
+    """
+
+    def __init__(
+        self,
+        *,
+        lambda_mb: int | None = None,
+        told_mb: int | None = None,
+        moved: Callable[[], int] | None = None,
+        root: Path = Path("/"),
+        steady: Callable[[], float] = time.monotonic,
+        processor_seconds: Callable[[], float] = _processor_seconds,
+        processors: Callable[[], int] = _processors,
+    ) -> None:
+        self._files = MachineFiles(root)
+        self._is_lambda = lambda_mb is not None
+        limits = [mb * _MB for mb in (lambda_mb, told_mb) if mb is not None]
+        self._limit = min(limits, default=None)
+        self._steady = steady
+        self._spent = processor_seconds
+        self._ghz = self._files.ghz() or DEFAULT_GHZ
+        self._cores = self._count_cores(lambda_mb, processors())
+        self._moved: Callable[[], int | None] = moved or self._files.moved
+        self._lock = Lock()
+        self._look_at = float("-inf")
+        self._taken = Taken(cpu_seconds=0.0, memory_bytes=0)
+        self._cpu: float | None = None
+        self._rate: float | None = None
+        # The most bytes in a second of each ten seconds, of which there is any memory.
+        self._best: deque[tuple[float, float]] = deque()
+        self._look()
+        self._since = self._sample()
+
+    def remaining(self) -> Remaining:
+        """See fleet.resources.Readings.remaining."""
+        with self._lock:
+            self._look()
+            self._measure()
+            return Remaining(memory=self._memory(), cpu=self._cpu, bandwidth=self._bandwidth())
+
+    def at_rest(self) -> Remaining:
+        """See fleet.resources.Readings.at_rest."""
+        with self._lock:
+            self._look()
+            return Remaining(memory=self._memory(), cpu=self._ghz * self._cores)
+
+    def taken(self) -> Taken:
+        """See fleet.resources.Readings.taken."""
+        with self._lock:
+            self._look()
+            memory = self._own_memory()
+            self._taken = Taken(
+                cpu_seconds=max(self._taken.cpu_seconds, self._spent()),
+                memory_bytes=self._taken.memory_bytes if memory is None else memory,
+            )
+            return self._taken
+
+    def ghz(self) -> float:
+        """See fleet.resources.Readings.ghz."""
+        return self._ghz
+
+    # ---- memory
+
+    def _look(self) -> None:
+        now = self._steady()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_SECONDS
+        self._groups = self._files.memory_groups()
+        self._children = self._files.descendants()
+
+    def _own_memory(self) -> int | None:
+        own = self._files.resident()
+        if own is None:
+            return None
+        # One that has ended meanwhile has nothing any more.
+        return own + sum(self._files.resident(child) or 0 for child in self._children)
+
+    def _memory(self) -> float | None:
+        left: list[int | None] = [group.left() for group in self._groups]
+        left.append(self._files.available())
+        own = None if self._limit is None else self._own_memory()
+        if self._limit is not None and own is not None:
+            left.append(max(0, self._limit - own))
+        known = [one for one in left if one is not None]
+        return float(min(known)) if known else None
+
+    # ---- processors and network, from one look to the next
+
+    def _count_cores(self, lambda_mb: int | None, processors: int) -> float:
+        cores = [float(max(1, processors))]
+        if lambda_mb is not None:
+            cores.append(min(lambda_mb / _MB_A_CORE, _MOST_LAMBDA_CORES))
+        if (quota := self._files.quota()) is not None:
+            cores.append(quota)
+        return min(cores)
+
+    def _sample(self) -> tuple[float, float, tuple[int, int, int] | None, int | None]:
+        # In Lambda /proc/stat is the host's, of which we have a part.
+        ticks = None if self._is_lambda else self._files.ticks()
+        return self._steady(), self._spent(), ticks, self._moved()
+
+    def _measure(self) -> None:
+        then, spent, ticks, moved = self._since
+        if self._steady() - then < _SPAN_SECONDS:
+            return
+        self._since = now, spent_now, ticks_now, moved_now = self._sample()
+        seconds = now - then
+        if spent_now >= spent:
+            idle = max(0.0, self._cores - (spent_now - spent) / seconds)
+            if ticks is not None and ticks_now is not None:
+                idle_ticks, all_ticks = ticks_now[0] - ticks[0], ticks_now[1] - ticks[1]
+                if 0 <= idle_ticks <= all_ticks and all_ticks:
+                    # Others on the machine take what is nobody's limit.
+                    idle = min(idle, ticks_now[2] * idle_ticks / all_ticks)
+            self._cpu = self._ghz * idle
+        self._rate = None
+        if moved is not None and moved_now is not None:
+            rate = (moved_now - moved) / seconds
+            if 0 <= rate <= _FASTEST_BYTES:
+                self._rate = rate
+                self._remember(now, rate)
+
+    def _remember(self, now: float, rate: float) -> None:
+        bucket = now // _BUCKET_SECONDS
+        if self._best and self._best[-1][0] == bucket:
+            self._best[-1] = bucket, max(rate, self._best[-1][1])
+        else:
+            self._best.append((bucket, rate))
+
+    def _bandwidth(self) -> float | None:
+        oldest = (self._steady() - SEEN_SECONDS) // _BUCKET_SECONDS
+        while self._best and self._best[0][0] < oldest:
+            self._best.popleft()
+        most = max((rate for _, rate in self._best), default=0.0)
+        # What was seen is the least that can be moved: it says what is left only beside much of it.
+        if self._rate is None or self._rate < most / 2 or most <= 0:
+            return None
+        return max(0.0, most - self._rate)

@@ -1,0 +1,196 @@
+"""Scaling (SPEC.md A12, H4, C1): look, decide, act; of each pool by itself.
+
+The minute's tick calls it, and an alarm does at once; several may at the same moment. Whatever
+cannot be seen leaves everything as it is: nothing is started blindly.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import FleetLimits, Tree
+from crawlfleet.config.pools import limits_of, served_lanes
+from crawlfleet.fleet import autoscaler as capacity
+from crawlfleet.fleet.autoscaler import decide, reserved
+from crawlfleet.fleet.concurrency import allow
+from crawlfleet.fleet.forecast import OutlookPorts, look_ahead
+from crawlfleet.fleet.models import Demand, Staff, staffed_as
+from crawlfleet.fleet.ports import ConcurrencyLimit, Staffing, Workers
+from crawlfleet.fleet.staffing import is_fresh, start_missing
+from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.kernel.time import Clock
+from crawlfleet.requests.ports import Waker
+
+#: Deciders that come at the same moment, at most; who loses looks at what the other has decided.
+TRIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPorts:
+    """What scaling needs of a pool beside the usual one."""
+
+    workers: Workers
+    waker: Waker
+    limit: ConcurrencyLimit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPorts:
+    """What scaling needs of the world; ``warn`` is told what is wrong but not fatal.
+
+    ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
+    """
+
+    ahead: OutlookPorts
+    staffing: Staffing
+    workers: Workers
+    waker: Waker
+    limit: ConcurrencyLimit
+    warn: Callable[[str, Exception], None]
+    pools: Mapping[str, PoolPorts] = field(default_factory=dict)
+
+    def of(self, pool: str) -> PoolPorts:
+        """What a pool is scaled through."""
+        if pool == MAIN_POOL:
+            return PoolPorts(workers=self.workers, waker=self.waker, limit=self.limit)
+        return self.pools[pool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """What came of it.
+
+    ``limit`` is how many invocations are allowed now, None where that is not known; ``live`` were
+    there before ``started`` were started.
+    """
+
+    staff: Staff
+    backlog: int
+    live: int
+    started: int
+    limit: int | None
+
+
+def scale_all(ports: ScalingPorts, tree: Tree, clock: Clock) -> dict[str, Scaled]:
+    """Have as many workers of each pool as there should be; the usual one comes first.
+
+    A pool that fails is warned of, and the others are scaled all the same.
+
+    Raises:
+        StoreError: of the usual pool nothing was decided, see :func:`scale`. The others were tried.
+    """
+    found: dict[str, Scaled] = {}
+    failed: Exception | None = None
+    for pool in (MAIN_POOL, *ports.pools):
+        try:
+            found[pool] = scale(ports, tree, clock, pool)
+        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+            if pool == MAIN_POOL:
+                failed = error
+            else:
+                ports.warn(f"the pool {pool} could not be scaled", error)
+    if failed is not None:
+        raise failed
+    return found
+
+
+def scale(ports: ScalingPorts, tree: Tree, clock: Clock, pool: str = MAIN_POOL) -> Scaled:
+    """Have as many workers of a pool as there should be.
+
+    Raises:
+        StoreError: a part did not answer, so that nothing was decided and nobody was started.
+    """
+    one, name = ports.of(pool), staffed_as(pool)
+    lanes = served_lanes(tree, pool)
+    paces = ports.staffing.paces(name)
+    demand = look_ahead(ports.ahead, tree, clock(), paces, lanes, with_items=pool == MAIN_POOL)
+    live = len(one.workers.live(clock()))
+    kept = _kept(ports, tree, pool, paces, demand)
+    staff = _decided(ports, tree, pool, demand, live, kept)
+    staff, limit = _allowed(ports, pool, staff)
+    started = start_missing(one.workers, one.waker, staff.startable, clock, ports.warn)
+    return Scaled(staff=staff, backlog=demand.backlog, live=live, started=started, limit=limit)
+
+
+def _kept(
+    ports: ScalingPorts, tree: Tree, pool: str, paces: Mapping[str, float], demand: Demand
+) -> capacity.Capacity:
+    """What is to be kept available by stated needs: nothing is asked where nobody states any."""
+    stated = dict(capacity.stated_by(tree))
+    if not any(needs.pool == pool for needs in stated.values()):
+        return capacity.Capacity()
+    at_work = demand.at_work | _lately(ports, tree, stated)
+    idle = ports.staffing.idle(list(stated), capacity.active(tree, at_work))
+    pace = ports.staffing.read(staffed_as(pool)).pace
+    most = min(limits_of(tree.stage, pool).max_consumers, ports.of(pool).limit.ceiling)
+    return capacity.pool_capacity(tree, pool, most, paces=paces, pace=pace, idle_seconds=idle)
+
+
+def _lately(ports: ScalingPorts, tree: Tree, stated: Collection[str]) -> frozenset[str]:
+    """Bizs of those that state needs of which anything was submitted or dealt with lately.
+
+    What is done within seconds is in no queue when a tick looks. Whichever pool has done it: the
+    counts are a biz's, not a queue's.
+    """
+    lanes = [lane for lane in tree.lanes() if {lane.path, lane.tenant} & set(stated)]
+    counts = ports.ahead.overview.counts(lanes) if lanes else ()
+    return frozenset(
+        lane.path
+        for lane, counted in zip(lanes, counts, strict=True)
+        # Of what is away nothing is known: that is no reason to release anything.
+        if counted is None or any(counted)
+    )
+
+
+def _limits(tree: Tree, pool: str, kept: capacity.Capacity) -> FleetLimits:
+    """The pool's, with what is kept available as the least that there is."""
+    limits = limits_of(tree.stage, pool)
+    return replace(limits, min_consumers=max(limits.min_consumers, kept.floor))
+
+
+def _decided(
+    ports: ScalingPorts,
+    tree: Tree,
+    pool: str,
+    demand: Demand,
+    live: int,
+    kept: capacity.Capacity,
+) -> Staff:
+    """Decide, on top of whatever others have decided meanwhile."""
+    name, ceiling = staffed_as(pool), ports.of(pool).limit.ceiling
+    limits = _limits(tree, pool, kept)
+    for _ in range(TRIES):
+        standing = ports.staffing.read(name)
+        staff = decide(standing, demand, limits, live=live, ceiling=ceiling)
+        staff = replace(staff, floor=kept.floor, stated=kept.stated)
+        if ports.staffing.settle(name, standing, staff):
+            return staff
+    # Others decide all the time, about the same demand.
+    return ports.staffing.read(name).staff
+
+
+def _allowed(ports: ScalingPorts, pool: str, staff: Staff) -> tuple[Staff, int | None]:
+    """Have the concurrency follow the decision; returns the one that it follows, and what it is.
+
+    Whoever was held up between deciding and this would set what an older decision says. So it is
+    looked whether that still stands, and gone by what does. Whoever fills places goes by what is
+    noted of it: more calls than are allowed would be refused.
+    """
+    name, pool_limit = staffed_as(pool), ports.of(pool).limit
+    limit = None
+    for _ in range(TRIES):
+        target = reserved(staff, pool_limit.ceiling)
+        limit = allow(pool_limit, target, ports.warn)
+        standing = ports.staffing.read(name)
+        if not is_fresh(standing):
+            # Redis has lost it. The next look decides anew.
+            break
+        staff = standing.staff
+        if reserved(staff, pool_limit.ceiling) != target:
+            continue
+        noted = staff if limit is None else replace(staff, allowed=limit)
+        if noted == staff or ports.staffing.settle(name, standing, noted):
+            return noted, limit
+    return staff if limit is None else replace(staff, allowed=limit), limit

@@ -1,0 +1,94 @@
+"""What of a tick has failed, told to whoever looks (SPEC.md B1, B13).
+
+A tick goes on where a part of it fails, and a part where a schedule or a biz of it does. So that
+this is not only in a log, each warning of a part counts as a fault of it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import Final
+
+from crawlfleet.fleet.models import TickPart
+from crawlfleet.fleet.ports import Ticks
+from crawlfleet.kernel import metric_names
+from crawlfleet.kernel.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
+from crawlfleet.kernel.metrics import Metric, MetricSink
+
+#: Where there is no more room, or the account has no more to give, the tick has done its work.
+_NO_FAULTS: Final = (BacklogFullError, LimitRefusedError)
+
+
+class Faults:
+    """What of a tick has failed, by part. Whatever a part is made of warns through :meth:`warn`.
+
+    Args:
+        warn: Is told what is wrong but not fatal.
+    """
+
+    def __init__(self, warn: Callable[[str, Exception], None]) -> None:
+        self._warn = warn
+        self._lock = Lock()
+        self._part: TickPart | None = None
+        self.counts: Counter[TickPart] = Counter()
+
+    def begin(self) -> None:
+        """Another tick begins."""
+        self.counts = Counter()
+
+    @contextmanager
+    def within(self, part: TickPart, otherwise: str) -> Iterator[None]:
+        """Do a part in the block; where it fails as a whole, ``otherwise`` is what is warned of."""
+        self._part = part
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  the other parts must go on
+            self.warn(otherwise, error)
+        finally:
+            self._part = None
+
+    def warn(self, message: str, error: Exception) -> None:
+        """Warn, and count it for the part that is under way. Threads may call it."""
+        if self._part is not None and not isinstance(error, _NO_FAULTS):
+            with self._lock:
+                self.counts[self._part] += 1
+        self._warn(message, error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickPorts:
+    """What telling of a tick needs of the world."""
+
+    ticks: Ticks
+    metrics: MetricSink
+    warn: Callable[[str, Exception], None]
+
+
+def tell_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
+    """Something of a part has failed between ticks: its metric is there also where Redis is not.
+
+    ``what`` is a word for it, the same whenever that is told again.
+    """
+    ports.metrics.put([Metric(metric_names.TICK_FAULTS, 1)], {}, now)
+    try:
+        ports.ticks.tell_fault(part, what)
+    except StoreUnavailableError as error:
+        ports.warn("nobody hears of this fault but by its metric", error)
+
+
+def tell_tick(
+    ports: TickPorts, faults: Mapping[TickPart, int], took_seconds: float, now: datetime
+) -> None:
+    """A tick has ended. Its metrics are there also where Redis is not."""
+    metrics = [
+        Metric(metric_names.TICKS, 1),
+        Metric(metric_names.TICK_FAULTS, sum(faults.values())),
+    ]
+    ports.metrics.put(metrics, {}, now)
+    try:
+        ports.ticks.note(took_seconds, faults)
+    except StoreUnavailableError as error:
+        ports.warn("nobody hears of this tick but by its metrics", error)

@@ -1,0 +1,1 @@
+"""Jobs: starts, expansion, completion, cancellation, usage."""

@@ -1,0 +1,1 @@
+"""Bidding: workers apply for the jobs that suit them."""

@@ -1,0 +1,1 @@
+"""The stores of jobs in MongoDB."""

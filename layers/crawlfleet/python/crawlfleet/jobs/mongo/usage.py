@@ -1,0 +1,235 @@
+"""Runs and demands, on the home node (SPEC.md B3, B10).
+
+``runs`` and ``demands`` have one document a job and a spider, ``run_parts`` one for each worker's
+part of a job, until its run is closed. A run is closed, and the demand changed, in one transaction.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from pymongo import ASCENDING, IndexModel, ReplaceOne
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from crawlfleet.jobs.usage import RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord, was_closed
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.mongo.transactions import MetAnotherError, in_transaction
+
+_SUMS: Final = (
+    "seconds",
+    "memory_seconds",
+    "cpu_seconds",
+    "bytes",
+    "requests",
+    "records",
+    "errors",
+    "workers",
+)
+_MAXIMA: Final = ("memory_max", "cpu_max", "bandwidth_max")
+_TO_LEARN: Final = "to_learn"
+_TTL: Final = int(RUN_LIFE.total_seconds())
+
+
+class MongoDemands:
+    """ports.DemandStore."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._sure = False
+
+    def add_run(self, parts: Sequence[RunPart], now: datetime) -> None:
+        """See ports.DemandStore.add_run."""
+        if not parts:
+            return
+        with border():
+            self._at("run_parts").bulk_write(
+                [
+                    ReplaceOne(
+                        {"_id": f"{_key(one.tenant, one.biz, one.job)}/{one.part}"},
+                        {
+                            "run": _key(one.tenant, one.biz, one.job),
+                            "at": now,
+                            **_document(one.figures),
+                        },
+                        upsert=True,
+                    )
+                    for one in parts
+                ],
+                ordered=False,
+            )
+
+    def measured(self, tenant: str, biz: str, job: str) -> RunFigures:
+        """See ports.DemandStore.measured: summed up there, as there may be thousands of parts."""
+        stages: list[Document] = [
+            {"$match": {"run": _key(tenant, biz, job)}},
+            {
+                "$group": {
+                    "_id": None,
+                    **{name: {"$sum": f"${name}"} for name in _SUMS},
+                    **{name: {"$max": f"${name}"} for name in _MAXIMA},
+                    "began_at": {"$min": "$began_at"},
+                    "ended_at": {"$max": "$ended_at"},
+                }
+            },
+            {"$unset": "_id"},
+        ]
+        with border():
+            for found in self._at("run_parts").aggregate(stages):
+                return msgspec.convert(found, RunFigures)
+        return RunFigures()
+
+    def end_run(self, run: RunRecord) -> None:
+        """See ports.DemandStore.end_run."""
+        end = _document(run)
+        first = {name: end.pop(name) for name in ("figures", "learnt_at")}
+        match = {
+            "_id": _key(run.tenant, run.biz, run.job),
+            "$or": [{"closed": False}, {"retries": {"$lt": run.retries}}],
+        }
+        change = {"$set": {**end, "closed": False}, "$setOnInsert": first}
+        with border(), suppress(DuplicateKeyError):  # it is closed, and was not retried since
+            self._at("runs").update_one(match, change, upsert=True)
+
+    def forget_end(self, run: RunRecord) -> None:
+        """See ports.DemandStore.forget_end."""
+        match = {
+            "_id": _key(run.tenant, run.biz, run.job),
+            "closed": False,
+            "ended_at": run.ended_at,
+        }
+        with border():
+            if was_closed(run):
+                change = {"$set": {"closed": True, "retries": run.retries - 1}}
+                self._at("runs").update_one(match, change)
+            else:
+                self._at("runs").delete_one(match)
+
+    def tenants_to_learn(self, before: datetime) -> list[str]:
+        """See ports.DemandStore.tenants_to_learn."""
+        stages: list[Document] = [
+            {"$match": {"closed": False, "ended_at": {"$lt": before}}},
+            {"$group": {"_id": "$tenant"}},
+        ]
+        with border():
+            found = self._at("runs").aggregate(stages, hint=_TO_LEARN)
+            return sorted(one["_id"] for one in found)
+
+    def to_learn(self, tenant: str, before: datetime, limit: int) -> list[RunRecord]:
+        """See ports.DemandStore.to_learn."""
+        with border():
+            found = (
+                self._at("runs")
+                .find({"closed": False, "tenant": tenant, "ended_at": {"$lt": before}})
+                .sort("ended_at", ASCENDING)
+                .limit(limit)
+                .hint(_TO_LEARN)
+            )
+            return [_run(one) for one in found]
+
+    def close_run(self, run: RunRecord, known: JobDemand, learnt: JobDemand | None) -> bool:
+        """See ports.DemandStore.close_run."""
+        runs, demands, parts = self._at("runs"), self._at("demands"), self._at("run_parts")
+        key = _key(run.tenant, run.biz, run.job)
+        of_spider = _key(known.tenant, known.biz, known.spider)
+        document = _document(msgspec.structs.replace(run, closed=True))
+
+        def write(session: ClientSession) -> bool:
+            closed = runs.update_one(
+                {"_id": key, "closed": False, "ended_at": run.ended_at},
+                {"$set": document},
+                session=session,
+            )
+            if not closed.matched_count:
+                session.abort_transaction()
+                return False
+            if learnt is not None:
+                standing = demands.find_one({"_id": of_spider}, {"runs": 1}, session=session)
+                if (0 if standing is None else standing["runs"]) != known.runs:
+                    session.abort_transaction()
+                    return False
+                try:
+                    demands.replace_one(
+                        {"_id": of_spider}, _document(learnt), upsert=True, session=session
+                    )
+                except DuplicateKeyError as error:  # another's first run, learnt this moment
+                    raise MetAnotherError from error
+            return True
+
+        with border():
+            client = self._nodes.control("runs").database.client
+            if not in_transaction(client, write):
+                return False
+            # Whoever dies before this leaves parts that nobody asks for, and that go in a month.
+            parts.delete_many({"run": key})
+        return True
+
+    def get(self, tenant: str, biz: str, spider: str) -> JobDemand | None:
+        """See ports.DemandStore.get."""
+        with border():
+            found = self._at("demands").find_one({"_id": _key(tenant, biz, spider)})
+        return None if found is None else _demand(found)
+
+    def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[JobDemand]:
+        """See ports.DemandStore.of_biz."""
+        match: Document = {"tenant": tenant, "biz": biz}
+        if after is not None:
+            match["spider"] = {"$gt": after}
+        with border():
+            found = self._at("demands").find(match).sort("spider", ASCENDING).limit(limit)
+            return [_demand(one) for one in found]
+
+    def run(self, tenant: str, biz: str, job: str) -> RunRecord | None:
+        """See ports.DemandStore.run."""
+        with border():
+            found = self._at("runs").find_one({"_id": _key(tenant, biz, job)})
+        return None if found is None else _run(found)
+
+    def _at(self, name: str) -> Collection[Document]:
+        if not self._sure:
+            self._nodes.control("runs").create_indexes(
+                [
+                    IndexModel(
+                        [("tenant", ASCENDING), ("ended_at", ASCENDING)],
+                        name=_TO_LEARN,
+                        partialFilterExpression={"closed": False},
+                    ),
+                    IndexModel([("ended_at", ASCENDING)], name="ttl", expireAfterSeconds=_TTL),
+                ]
+            )
+            self._nodes.control("run_parts").create_indexes(
+                [
+                    IndexModel([("run", ASCENDING)], name="by_run"),
+                    IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=_TTL),
+                ]
+            )
+            self._nodes.control("demands").create_indexes(
+                [
+                    IndexModel(
+                        [("tenant", ASCENDING), ("biz", ASCENDING), ("spider", ASCENDING)],
+                        name="of_biz",
+                    )
+                ]
+            )
+            self._sure = True
+        return self._nodes.control(name)
+
+
+def _key(tenant: str, biz: str, name: str) -> str:
+    return f"{tenant}/{biz}/{name}"
+
+
+def _run(document: Document) -> RunRecord:
+    return msgspec.convert(document, RunRecord)
+
+
+def _demand(document: Document) -> JobDemand:
+    return msgspec.convert(document, JobDemand)
+
+
+def _document(value: msgspec.Struct) -> Document:
+    document: Document = msgspec.to_builtins(value, builtin_types=(datetime,))
+    return document

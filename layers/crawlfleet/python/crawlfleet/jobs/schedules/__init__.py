@@ -1,0 +1,1 @@
+"""Schedules: cron lines and what they start."""

@@ -1,0 +1,329 @@
+"""A fire of a schedule (SPEC.md B1, C2): its job is started, unless an earlier one is in the way.
+
+A fire time's job has a name of its own, so whoever fires it again, late or at once, finds it. What
+is in its way is counted in one step with keeping it, and cancelled in the same step where the job
+takes its place: fires and runs by hand that meet come one after the other.
+
+A cron tick (SPEC.md B1): each fire time of a due schedule becomes a job, once.
+
+The job comes first, under a name that the fire time has, then the schedule goes on to its next fire
+time. Whoever comes second, or comes back after a crash, finds the job and goes on from there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.jobs.models import Job, JobOrder
+from crawlfleet.jobs.schedules.cron import Due, fires_due, next_fire, planned
+from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule
+from crawlfleet.jobs.schedules.ports import ScheduleStore
+from crawlfleet.jobs.spiders.models import Start
+from crawlfleet.jobs.starting import Others, StartingPorts, in_the_way, start_job
+from crawlfleet.kernel.errors import (
+    ConflictError,
+    CrawlfleetError,
+    NotFoundError,
+    QuotaExceededError,
+    RejectedError,
+)
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.submission.job_names import fire_name, run_now_name
+
+#: Jobs of one schedule that may be open at once, whatever its overlap policy. Where that is
+#: ``ALLOW``, those that are started at the same moment may each be one more.
+OPEN_JOBS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringPorts:
+    """What running schedules needs of the world."""
+
+    schedules: ScheduleStore
+    starting: StartingPorts
+
+
+def fire(
+    ports: FiringPorts, tree: Tree, schedule: Schedule, fire_at: datetime, now: datetime
+) -> Outcome:
+    """Start the job of a fire time, or say why there is none (yet).
+
+    Raises:
+        CrawlfleetError: it cannot be started, as its biz, rule or spider is gone, or a part down.
+    """
+    biz_of(tree, schedule.tenant, schedule.biz)
+    name = fire_name(schedule.name, fire_at)
+
+    def outcome(kind: OutcomeKind, why: str = "", job: str | None = None) -> Outcome:
+        return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why)
+
+    # How many are open comes first: one that is this fire's own is then found by its name.
+    others = _others(ports, schedule)
+    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
+    if job is None:
+        order = _order(schedule, name, "schedule", fire_at)
+        try:
+            job = _start(ports, tree, schedule, order, now, others)
+        except ConflictError as error:
+            skips = schedule.overlap is Overlap.SKIP
+            return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
+        except QuotaExceededError as error:
+            return outcome(OutcomeKind.WAITING, str(error))
+    if job.schedule != schedule.name:
+        return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
+    return outcome(OutcomeKind.STARTED, job=name)
+
+
+def run_now(
+    ports: FiringPorts, tree: Tree, schedule: Schedule, key: str | None, now: datetime
+) -> Job:
+    """Start a job of a schedule beside its fire times; the one that was under this key before.
+
+    Raises:
+        ConflictError: an earlier job has not ended, and the schedule runs none beside another; or
+            a job of others has its name.
+        CrawlfleetError: it cannot be started.
+    """
+    biz_of(tree, schedule.tenant, schedule.biz)
+    name = run_now_name(schedule.name, key, now)
+    others = _others(ports, schedule)
+    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
+    if job is None:
+        order = _order(schedule, name, "run_now", None)
+        job = _start(ports, tree, schedule, order, now, others)
+    if job.schedule != schedule.name:
+        raise ConflictError(f"a job of others has the name {name}")
+    return job
+
+
+def _others(ports: FiringPorts, schedule: Schedule) -> Others:
+    alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
+    return Others(
+        open=ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
+        most=1 if alone else OPEN_JOBS,
+        instead=schedule.overlap is Overlap.REPLACE,
+    )
+
+
+def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> JobOrder:
+    return JobOrder(
+        tenant=schedule.tenant,
+        biz=schedule.biz,
+        by=by,
+        name=name,
+        spider=schedule.spider,
+        version=schedule.spider_version,
+        rule=schedule.rule,
+        start=Start(urls=schedule.urls) if schedule.urls else schedule.start,
+        values=schedule.values,
+        priority=schedule.priority,
+        schedule=schedule.name,
+        fire_at=fire_at,
+    )
+
+
+def _start(
+    ports: FiringPorts,
+    tree: Tree,
+    schedule: Schedule,
+    order: JobOrder,
+    now: datetime,
+    others: Others,
+) -> Job:
+    """Start a job of a schedule, unless others are in its way.
+
+    They are counted once more when it is kept; ``ALLOW``, which leaves no job out for one that came
+    at the same moment, is spared that transaction.
+
+    Raises:
+        ConflictError: others are in its way.
+        CrawlfleetError: it cannot be started.
+    """
+    if others.open >= others.most:
+        key = schedule.tenant, schedule.biz, schedule.name
+        raise ConflictError(in_the_way(ports.starting.jobs, *key))
+    if order.spider is not None:
+        # A version that jobs name may outlive its spider; a schedule must not go on with it.
+        newest = ports.starting.spiders.get(schedule.tenant, schedule.biz, order.spider)
+        if newest is None:
+            raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
+    counts = schedule.overlap is not Overlap.ALLOW
+    return start_job(ports.starting, tree, order, now, others=others if counts else None)
+
+
+#: The tick has other things to do than to wait for a silent node, schedule by schedule.
+MARGIN_SECONDS: Final = 60.0
+#: Schedules have so long of a tick: jobs are to be cancelled, made and ended, too.
+BUDGET_SECONDS: Final = 30.0
+#: Schedules read at once, and missed fire times created for one of them in a tick.
+SCHEDULES_A_PAGE: Final = 200
+FIRES_A_TICK: Final = 60
+#: Until a schedule that begins to wait, or that a part has failed, is looked at again: the next
+#: tick.
+SOON: Final = timedelta(seconds=30)
+#: The same where somebody has to mend something first. It goes behind others meanwhile.
+LATER: Final = timedelta(minutes=5)
+
+
+def run_due(
+    ports: FiringPorts,
+    tree: Tree,
+    now: datetime,
+    time_left: Callable[[], float],
+    warn: Callable[[str, Exception], None],
+    *,
+    page: int = SCHEDULES_A_PAGE,
+    clock: Callable[[], float] = monotonic,
+) -> int:
+    """Start the jobs of every due schedule; returns how many fire times have theirs now.
+
+    A schedule that cannot be run (its biz, rule or spider is gone, a part is down) is told of
+    through ``warn`` and in its last outcome, and does not keep others from running. Tenants have
+    their turns. What there is no time for stays due, and is not late for that. So many
+    schedules are read at once as ``page`` says; ``clock`` measures what they have of a tick.
+    """
+    fires, time_for = 0, _Time(time_left, clock)
+    since = ports.schedules.begin_look(now)
+    seen: set[tuple[str, str, str]] = set()
+    stay: set[tuple[str, str, str]] = set()
+    while not time_for.is_up:
+        listed = ports.schedules.due(now, page + len(stay))
+        fresh = [due for due in listed if due.key not in seen]
+        again = {due.key for due in listed} & seen
+        if not fresh and again <= stay:
+            ports.schedules.end_look()
+            break
+        # Those that have more to run, or could not go on, stay due until the next tick.
+        stay |= again
+        for due in fresh:
+            if not time_for.more():
+                break
+            seen.add(due.key)
+            try:
+                fires += _Fires(ports, tree, due, now, since, warn).run(time_for)
+            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                warn(f"schedule {'/'.join(due.key)} could not go on", error)
+    return fires
+
+
+class _Time:
+    """Of a tick, what schedules have. Once it is up it stays so."""
+
+    def __init__(self, time_left: Callable[[], float], clock: Callable[[], float]) -> None:
+        self._left, self._clock = time_left, clock
+        self._until = clock() + BUDGET_SECONDS
+        self.is_up = False
+
+    def more(self) -> bool:
+        """Whether there is any left."""
+        self.is_up = self.is_up or self._clock() > self._until or self._left() < MARGIN_SECONDS
+        return not self.is_up
+
+
+class _Fires:
+    """The due fire times of one schedule. ``_standing`` is the schedule as it was left last."""
+
+    def __init__(
+        self,
+        ports: FiringPorts,
+        tree: Tree,
+        due: Schedule,
+        now: datetime,
+        since: datetime,
+        warn: Callable[[str, Exception], None],
+    ) -> None:
+        self._since = since
+        self._ports, self._tree, self._warn = ports, tree, warn
+        self._standing = due
+        self._now = from_ms(to_ms(now))
+
+    def run(self, time_for: _Time) -> int:
+        """Deal with them in their order, until one waits, fails, or is somebody else's."""
+        due = fires_due(self._standing, self._now, FIRES_A_TICK, self._since)
+        if not due.fires:
+            self._pass_over(due)
+        fires, passed = 0, due.passed
+        for fire_at in due.fires:
+            if not (time_for.more() and self._stands()):
+                break
+            try:
+                outcome = fire(self._ports, self._tree, self._standing, fire_at, self._now)
+            except Exception as error:  # noqa: BLE001  it is told, and tried again
+                self._warn(f"schedule {'/'.join(self._standing.key)} could not run", error)
+                self._put_off(_failure(fire_at, error, self._now), _pause(error))
+                break
+            if outcome.kind is OutcomeKind.WAITING:
+                self._put_off(outcome, self._wait(fire_at))
+                break
+            fires += outcome.kind is OutcomeKind.STARTED
+            why = "; ".join(filter(None, (outcome.why, passed)))
+            if not self._go_on(fire_at, replace(outcome, why=why)):
+                break
+            passed = ""
+        return fires
+
+    def _stands(self) -> bool:
+        """Whether it is as it was read: not put anew, paused or deleted, nor gone on from."""
+        kept = self._ports.schedules.get(*self._standing.key)
+        return kept is not None and (kept.version, kept.fire_at, kept.next_at) == (
+            self._standing.version,
+            self._standing.fire_at,
+            self._standing.next_at,
+        )
+
+    def _go_on(self, fire_at: datetime, outcome: Outcome) -> bool:
+        following = next_fire(self._standing, fire_at)
+        started = outcome.kind is OutcomeKind.STARTED
+        last_fired_at = fire_at if started else self._standing.last_fired_at
+        to = planned(self._standing, following)
+        return self._advance(replace(to, last_fired_at=last_fired_at, last_outcome=outcome))
+
+    def _pass_over(self, due: Due) -> None:
+        """Go on to the first fire time that still counts."""
+        fire_at = self._standing.fire_at
+        if fire_at is None or not due.passed:
+            return
+        kind = OutcomeKind.SKIPPED
+        outcome = Outcome(kind=kind, fire_at=fire_at, at=self._now, why=due.passed)
+        self._advance(replace(planned(self._standing, due.resume_at), last_outcome=outcome))
+
+    def _wait(self, fire_at: datetime) -> timedelta:
+        """Twice as long each time, where the same fire waits."""
+        last, next_at = self._standing.last_outcome, self._standing.next_at
+        if last is None or next_at is None:
+            return SOON
+        if (last.kind, last.fire_at) != (OutcomeKind.WAITING, fire_at):
+            return SOON
+        return min(max(2 * (next_at - last.at), SOON), LATER)
+
+    def _put_off(self, outcome: Outcome, pause: timedelta) -> None:
+        self._advance(
+            replace(
+                self._standing,
+                fire_at=outcome.fire_at,
+                next_at=self._now + pause,
+                last_outcome=outcome,
+            )
+        )
+
+    def _advance(self, to: Schedule) -> bool:
+        done = self._ports.schedules.advance(self._standing, to)
+        self._standing = to
+        return done
+
+
+def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
+    """What its owner is told of an error; what is ours stays in our log."""
+    rejected = isinstance(error, RejectedError)
+    why = str(error)[:1_000] if rejected else "a part of the platform has failed"
+    return Outcome(kind=OutcomeKind.FAILED, fire_at=fire_at, at=now, why=why)
+
+
+def _pause(error: Exception) -> timedelta:
+    return SOON if isinstance(error, CrawlfleetError) and error.retryable else LATER

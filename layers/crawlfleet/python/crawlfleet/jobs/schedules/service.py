@@ -1,0 +1,301 @@
+"""Managing schedules (SPEC.md B1, B11): put, pause, read, list, preview, delete.
+
+What is wrong with what a schedule crawls (SPEC.md B1, C2); when it does is for jobs.schedules.cron.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.jobs.schedules import cron
+from crawlfleet.jobs.schedules.models import KEPT_VERSIONS, MOST_SCHEDULES, Run, Schedule
+from crawlfleet.jobs.schedules.ports import ScheduleStore
+from crawlfleet.jobs.spiders.models import Start
+from crawlfleet.jobs.spiders.ports import SpiderStore
+from crawlfleet.jobs.spiders.starts import bind, problems_with, size, url_at
+from crawlfleet.kernel.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    QuotaExceededError,
+    StoreConflictError,
+)
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Body
+from crawlfleet.requests.submission.admission import Admission
+from crawlfleet.requests.submission.models import Submission
+
+
+def problems_in(spiders: SpiderStore, biz: Biz, schedule: Schedule) -> list[Problem]:
+    """Every mistake, with its field; empty when there is none."""
+    if schedule.spider is not None:
+        return _of_spider(spiders, schedule)
+    problems = []
+    if schedule.spider_version is not None:
+        problems.append(Problem("version", "is a spider's, and there is none"))
+    if schedule.rule is None:
+        problems.append(Problem("rule", "is missing, and so is a spider"))
+    if schedule.start is None:
+        problems += _of_urls(biz, schedule)
+        problems += [
+            Problem(f"values.{name}", "there is no such place to fill") for name in schedule.values
+        ]
+        return problems
+    if schedule.urls:
+        problems.append(Problem("urls", "are given, and a start too: one of both"))
+    return problems + _of_start(biz, schedule, schedule.start)
+
+
+def _of_spider(spiders: SpiderStore, schedule: Schedule) -> list[Problem]:
+    given = {"rule": schedule.rule, "urls": schedule.urls, "start": schedule.start}
+    problems = [
+        Problem(field, "is the spider's own: a schedule is of a spider, or has both itself")
+        for field, value in given.items()
+        if value
+    ]
+    name, version = schedule.spider or "", schedule.spider_version
+    newest = spiders.get(schedule.tenant, schedule.biz, name)
+    if newest is None:
+        return [*problems, Problem("spider", f"this biz keeps no spider called {name[:64]!r}")]
+    kept = newest
+    if version is not None:
+        found = spiders.get(schedule.tenant, schedule.biz, name, version)
+        if found is None:
+            return [*problems, Problem("version", f"{name} has no version {version}")]
+        kept = found
+    return problems + bind(kept.plan.start, schedule.values)[1]
+
+
+def _of_start(biz: Biz, schedule: Schedule, start: Start) -> list[Problem]:
+    problems = problems_with(start)
+    bound, unbound = bind(start, schedule.values)
+    problems += unbound
+    if problems or schedule.rule is None:
+        return problems
+    count = size(bound)
+    if bound.pattern is None:
+        return _refused(biz, schedule.rule, [(f"start.urls[{i}]", u) for i, u in _each(bound)])
+    ends = sorted({0, count - 1})
+    return _refused(biz, schedule.rule, [("start.pattern", url_at(bound, at)) for at in ends])
+
+
+def _each(start: Start) -> list[tuple[int, str]]:
+    return list(enumerate(start.urls))
+
+
+def _of_urls(biz: Biz, schedule: Schedule) -> list[Problem]:
+    if not schedule.urls:
+        return [Problem("urls", "are missing, and so are a start and a spider")]
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, url in enumerate(schedule.urls):
+        if url in seen:
+            problems.append(Problem(f"urls[{index}]", "is there twice"))
+        seen.add(url)
+    named = [(f"urls[{index}]", url) for index, url in enumerate(schedule.urls)]
+    return problems if schedule.rule is None else _refused(biz, schedule.rule, named) + problems
+
+
+def _refused(biz: Biz, rule: str, urls: list[tuple[str, str]]) -> list[Problem]:
+    """What admission finds wrong with URLs, by the field that each comes from."""
+    admission = Admission(biz)
+    found: list[Problem] = []
+    for field, url in urls:
+        admitted = admission.admit(Submission(url=url, rule=rule), f"{field}.")
+        if isinstance(admitted, Body):
+            continue
+        found += [_named(problem) for problem in admitted]
+    return found
+
+
+def _named(problem: Problem) -> Problem:
+    # The rule is the schedule's, one for all its URLs; a URL's own path ends in its field.
+    if problem.field.endswith(".rule"):
+        return Problem("rule", problem.message)
+    return Problem(problem.field.removesuffix(".url"), problem.message)
+
+
+#: Tries to put a schedule that others, or its own fires, are changing.
+_TRIES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningPorts:
+    """What managing schedules needs of the world."""
+
+    schedules: ScheduleStore
+    spiders: SpiderStore
+
+
+def put_schedule(ports: PlanningPorts, tree: Tree, schedule: Schedule, now: datetime) -> Schedule:
+    """Create or replace a schedule; what has fired already does not fire again.
+
+    Raises:
+        InvalidRequestError: every mistake in cron line, time zone, rule, spider and URLs; nothing
+            is stored.
+        QuotaExceededError: the biz has as many as it may.
+    """
+    _, biz = biz_of(tree, schedule.tenant, schedule.biz)
+    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+    problems += problems_in(ports.spiders, biz, schedule)
+    if problems:
+        raise InvalidRequestError(dict.fromkeys(problems))
+    _hold(ports.spiders, schedule, now)
+
+    def change(standing: Schedule | None) -> Schedule:
+        if standing is None and _is_full(ports, schedule):
+            message = f"a biz may have {MOST_SCHEDULES:,} schedules, and this one has"
+            raise QuotaExceededError(message)
+        return schedule
+
+    return _changed(ports, schedule.key, change, now)
+
+
+def set_enabled(
+    ports: PlanningPorts,
+    tree: Tree,
+    tenant: str,
+    biz: str,
+    name: str,
+    now: datetime,
+    *,
+    enabled: bool,
+) -> Schedule:
+    """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+
+    def change(standing: Schedule | None) -> Schedule:
+        if standing is None:
+            raise _unknown(name)
+        return replace(standing, enabled=enabled)
+
+    return _changed(ports, (tenant, biz, name), change, now)
+
+
+def get_schedule(
+    schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str
+) -> Schedule:
+    """One schedule.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+    found = schedules.get(tenant, biz, name)
+    if found is None:
+        raise _unknown(name)
+    return found
+
+
+def list_schedules(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str) -> list[Schedule]:
+    """Every schedule of a biz, by name."""
+    biz_of(tree, tenant, biz)
+    return schedules.of_biz(tenant, biz)
+
+
+def list_versions(
+    schedules: ScheduleStore,
+    tree: Tree,
+    tenant: str,
+    biz: str,
+    name: str,
+    limit: int = KEPT_VERSIONS,
+) -> list[Schedule]:
+    """The last versions of a schedule, the newest first.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+    found = schedules.versions(tenant, biz, name, limit)
+    if not found:
+        raise _unknown(name)
+    return found
+
+
+def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[Run]:
+    """The next runs of a schedule, whether it is kept or not; those it would have if it is paused.
+
+    Raises:
+        InvalidRequestError: its cron line or its time zone is wrong.
+    """
+    biz_of(tree, schedule.tenant, schedule.biz)
+    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+    if problems:
+        raise InvalidRequestError(problems)
+    return cron.preview(schedule, now, count)
+
+
+def _hold(spiders: SpiderStore, schedule: Schedule, now: datetime) -> None:
+    """Have the version that a schedule names stay until the schedule is kept."""
+    if schedule.spider is None or schedule.spider_version is None:
+        return
+    named = spiders.get(*schedule.key[:2], schedule.spider, schedule.spider_version)
+    if named is not None:
+        spiders.hold(named, now)
+
+
+def delete_schedule(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str) -> None:
+    """Delete a schedule; what it has created stays.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+    if not schedules.delete(tenant, biz, name):
+        raise _unknown(name)
+
+
+def _changed(
+    ports: PlanningPorts,
+    key: tuple[str, str, str],
+    change: Callable[[Schedule | None], Schedule],
+    now: datetime,
+) -> Schedule:
+    """Put what a change makes of what stands, again where something else stands by then."""
+    for _ in range(_TRIES):
+        standing = ports.schedules.get(*key)
+        wanted = _as_put(change(standing), standing, now)
+        if wanted == standing or ports.schedules.put(wanted, standing):
+            return wanted
+    raise StoreConflictError(f"the schedule {key[2][:64]!r} is being changed by others")
+
+
+def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Schedule:
+    """The schedule as it is to be kept: its version, and the fire time that comes next."""
+    if standing is None:
+        fresh = replace(schedule, version=1, put_at=from_ms(to_ms(now)))
+        return cron.planned(fresh, cron.next_fire(fresh, now) if fresh.enabled else None)
+    if schedule.content == standing.content:
+        return standing
+    changed = replace(
+        schedule,
+        version=standing.version + 1,
+        put_at=from_ms(to_ms(now)),
+        last_fired_at=standing.last_fired_at,
+        last_outcome=standing.last_outcome,
+    )
+    if not changed.enabled:
+        return cron.planned(changed, None)
+    kept = standing.enabled and (standing.cron, standing.time_zone) == (
+        changed.cron,
+        changed.time_zone,
+    )
+    return cron.planned(changed, standing.fire_at if kept else cron.next_fire(changed, now))
+
+
+def _is_full(ports: PlanningPorts, schedule: Schedule) -> bool:
+    return ports.schedules.count(schedule.tenant, schedule.biz) >= MOST_SCHEDULES
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no schedule called {name[:64]!r}")

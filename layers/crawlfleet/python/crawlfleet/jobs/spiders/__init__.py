@@ -1,0 +1,1 @@
+"""Spiders: versions and their starts."""

@@ -1,0 +1,1 @@
+"""The kernel holds what every room may use: errors, names, time, ids, addresses, drivers."""

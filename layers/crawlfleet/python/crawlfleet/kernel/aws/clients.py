@@ -1,0 +1,164 @@
+"""How every AWS client of ours is made: explicit time-outs, few tries, the environment's addresses.
+
+botocore's own defaults wait 60 s and try five times, which is longer than most functions live.
+
+A Lambda endpoint answers for the functions of its own region alone. Where another region's is meant
+it is named by its ARN, and its client is one of the region in there.
+
+Secrets from AWS Secrets Manager: read once, kept in memory, never logged or quoted.
+"""
+
+import re
+import threading
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, Protocol
+
+from crawlfleet.kernel.errors import ConfigError, Problem, StoreUnavailableError
+
+#: A caller is waiting; AWS answers within tens of milliseconds or is in trouble.
+TIMEOUT_SECONDS: Final = 2.0
+ATTEMPTS: Final = 2
+_FUNCTION_ARN: Final = re.compile(r"arn:[a-z0-9-]+:lambda:(?P<region>[a-z0-9-]+):")
+
+
+def region_of(function: str) -> str | None:
+    """The region that the ARN of a function names; None for a name, which is of the own region.
+
+    >>> region_of("arn:aws:lambda:eu-west-1:123456789012:function:far")
+    'eu-west-1'
+    >>> region_of("crawlfleet-aws-large-consumer")
+    """
+    found = _FUNCTION_ARN.match(function)
+    return found["region"] if found else None
+
+
+def lambda_client(
+    function: str, *, timeout_seconds: float = TIMEOUT_SECONDS, attempts: int = ATTEMPTS
+) -> Any:
+    """A client of ``lambda`` that reaches a function, wherever its ARN says that it is."""
+    return client(
+        "lambda",
+        region=region_of(function),
+        timeout_seconds=timeout_seconds,
+        attempts=attempts,
+    )
+
+
+def client(
+    service: str,
+    *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    attempts: int = ATTEMPTS,
+    **credentials: str,
+) -> Any:
+    """Make a thread-safe client of botocore.
+
+    Args:
+        service: Such as ``ssm``.
+        region: Which one's; None leaves that to the environment, where a function runs.
+        endpoint_url: Where it is; None leaves that to the usual ``AWS_*`` variables.
+        timeout_seconds: For connecting, and for each wait for an answer.
+        attempts: Tries in all, the first one counted.
+        credentials: Of botocore, where not left to the environment.
+    """
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    config = Config(
+        connect_timeout=timeout_seconds,
+        read_timeout=timeout_seconds,
+        retries={"total_max_attempts": attempts, "mode": "standard"},
+    )
+    # A session is not safe to make clients from in several threads; what it has read is.
+    session = get_session()
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+    options: dict[str, Any] = dict(credentials)
+    if region is not None:
+        options["region_name"] = region
+    return session.create_client(service, endpoint_url=endpoint_url, config=config, **options)
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    """Make what reads AWS's description of itself: once, as that takes a tenth of a second."""
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
+
+
+#: Answers that another try will not change: the stage is set up wrongly.
+WRONG_SETUP: Final = {
+    "ResourceNotFoundException": "there is no such secret",
+    "AccessDeniedException": "this function may not read it",
+    "InvalidRequestException": "it is marked for deletion or has no value",
+    "DecryptionFailure": "its key does not open it",
+}
+
+
+class SecretsManagerApi(Protocol):
+    """The one call made; any client of ``secretsmanager`` fits."""
+
+    def get_secret_value(self, **arguments: Any) -> Mapping[str, Any]:
+        """GetSecretValue."""
+        ...
+
+
+class Secrets:
+    """Reads secrets by id; threads may share it.
+
+    Args:
+        client: A botocore client with short time-outs, as ``kernel.aws.clients.client`` makes it.
+    """
+
+    def __init__(self, client: SecretsManagerApi) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._values: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Secrets(cached={len(self._values)})"
+
+    def read(self, secret_id: str) -> str:
+        """The secret's value; asked for once, then from memory until :meth:`forget`.
+
+        Raises:
+            ConfigError: there is no such secret, or this function may not read it.
+            StoreUnavailableError: Secrets Manager does not answer.
+        """
+        with self._lock:
+            if secret_id not in self._values:
+                self._values[secret_id] = self._fetch(secret_id)
+            return self._values[secret_id]
+
+    def forget(self, secret_id: str) -> None:
+        """Ask again next time: the part behind the secret refused it, so it was rotated."""
+        with self._lock:
+            self._values.pop(secret_id, None)
+
+    def _fetch(self, secret_id: str) -> str:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            value = self._client.get_secret_value(SecretId=secret_id)["SecretString"]
+        except ClientError as error:
+            code = str(error.response.get("Error", {}).get("Code", "")).rpartition("#")[2]
+            if code in WRONG_SETUP:
+                problem = Problem(f"secret {secret_id}", WRONG_SETUP[code])
+                raise ConfigError((problem,)) from error
+            raise StoreUnavailableError("secretsmanager", f"{secret_id}: {code}") from error
+        except BotoCoreError as error:
+            # The kind alone: a parser's error quotes the answer, and the answer is the secret.
+            kind = type(error).__name__
+            raise StoreUnavailableError("secretsmanager", f"{secret_id}: {kind}") from None
+        except KeyError:
+            problem = Problem(f"secret {secret_id}", "holds bytes, not text")
+            raise ConfigError((problem,)) from None
+        except (TypeError, ValueError, AttributeError):
+            message = f"{secret_id}: answered with nonsense"
+            raise StoreUnavailableError("secretsmanager", message) from None
+        if not isinstance(value, str) or not value:
+            raise StoreUnavailableError("secretsmanager", f"{secret_id}: answered with nonsense")
+        return value

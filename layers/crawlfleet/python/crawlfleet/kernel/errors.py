@@ -1,0 +1,302 @@
+"""The error tree. Every journey raises from here and nothing else.
+
+::
+
+    CrawlfleetError
+    ├─ RejectedError          the caller must change something
+    │  ├─ InvalidRequestError     a field is wrong; ``problems`` names each
+    │  ├─ UnknownBizError         no such biz in this tenant's configuration
+    │  ├─ UnknownTenantError      the API key belongs to no tenant
+    │  ├─ NotOperatorError        the tenant may not see what concerns all tenants
+    │  ├─ UnknownRuleError        the biz has no rule of that name
+    │  ├─ NotFoundError           no request, schedule or route under that name
+    │  ├─ ConflictError           the thing is in a state that forbids the change
+    │  ├─ KeyReusedError          the idempotency key stands for another submission
+    │  ├─ BacklogFullError        the biz has as much as it may: come back later
+    │  └─ QuotaExceededError      the tenant has used up what it was given
+    ├─ FetchError             the web's answer
+    │  ├─ FetchTimeoutError*      connecting, the first byte or the whole took too long
+    │  ├─ ConnectFailedError*     name resolution, connection or TLS failed
+    │  ├─ NoProxyError*           the pool to leave through has no proxies: nothing was asked for
+    │  ├─ ThrottledError*         429 or 503; ``retry_after_seconds`` when the site said so
+    │  ├─ ServerFaultError*       any other 5xx, or an answer that is no HTTP
+    │  ├─ PageGoneError           404 or 410, or any other 4xx: asking again will not help
+    │  ├─ RobotsDeniedError       the site asks not to be crawled here
+    │  ├─ RobotsUnknownError*     the site's robots.txt cannot be read now
+    │  ├─ AddressRefusedError     the name leads to an address this stage forbids
+    │  ├─ TooLargeError           the body, or the way to it, is longer than the biz allows
+    │  └─ UnwantedTypeError       the page is of a media type that the biz does not read
+    ├─ ExtractError           the rule could not read the page; the page is kept
+    ├─ LeaseLostError         another worker owns the request now: stop, write nothing
+    ├─ StoreError             MongoDB, Redis or another part behind a port
+    │  ├─ StoreUnavailableError*  no answer in time; trying again may help
+    │  │  └─ ConsumersBusyError*      all consumers are at work, none can be asked
+    │  ├─ LimitRefusedError       the account has no such concurrency to give
+    │  ├─ MessageRefusedError     the message is not one that can be sent; others may be
+    │  └─ StoreConflictError      the stored state is not the expected one
+    ├─ IdsError               no ids can be issued
+    │  ├─ WorkerNumbersExhaustedError*  all worker numbers are leased
+    │  └─ ClockSteppedBackError*        the clock is behind ids already issued
+    └─ ConfigError            wrong settings: refused whole, all mistakes at once
+       └─ NoConfigurationError     nothing was pushed yet: there is nothing to do
+
+``*`` marks what is worth another try: ``retryable`` is true there. Retry policy reads that
+attribute and nothing else; no message is ever searched.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from crawlfleet.kernel.page import Answer
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One mistake: where it is (``urls[3].url``) and what is wrong with it."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+class CrawlfleetError(Exception):
+    """Base of every error of this package."""
+
+    retryable: ClassVar[bool] = False
+
+
+class RejectedError(CrawlfleetError):
+    """The caller must change something before asking again."""
+
+
+class InvalidRequestError(RejectedError):
+    """One or more fields are wrong; nothing was stored."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+    @classmethod
+    def of(cls, field: str, message: str) -> "InvalidRequestError":
+        """The error of a single field."""
+        return cls((Problem(field, message),))
+
+
+class UnknownBizError(RejectedError):
+    """The tenant has no biz of that name."""
+
+
+class UnknownTenantError(RejectedError):
+    """The API key belongs to no tenant."""
+
+
+class NotOperatorError(RejectedError):
+    """What was asked for concerns all tenants, and the key's tenant is no operator."""
+
+
+class UnknownRuleError(RejectedError):
+    """The biz has no rule of that name."""
+
+
+class NotFoundError(RejectedError):
+    """Nothing is stored under that id or name."""
+
+
+class ConflictError(RejectedError):
+    """The thing exists, in a state that forbids the change."""
+
+
+class KeyReusedError(RejectedError):
+    """The idempotency key, or the client's id, stands for another submission."""
+
+
+class BacklogFullError(RejectedError):
+    """The biz has as much, or gets it as fast, as it may; nothing was stored.
+
+    ``retry_after_seconds`` is when it makes sense to ask again.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)
+
+
+class QuotaExceededError(RejectedError):
+    """The tenant has used up what it was given."""
+
+
+class FetchError(CrawlfleetError):
+    """The page could not be had. ``status`` is the HTTP status, 0 where there was no answer.
+
+    ``answer`` is what the site said, if anything: the last answer on the way, also where that was a
+    redirect to a place that gave none.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, answer: "Answer | None" = None) -> None:
+        self.status = status
+        self.answer = answer
+        super().__init__(message)
+
+
+class FetchTimeoutError(FetchError):
+    """Connecting, the first byte or the whole took longer than the biz allows."""
+
+    retryable = True
+
+
+class ConnectFailedError(FetchError):
+    """Name resolution, the connection or TLS failed."""
+
+    retryable = True
+
+
+class NoProxyError(FetchError):
+    """The pool to leave through has no proxies now; nothing was asked for.
+
+    That is the operator's to mend and no fault of the request, which waits for ``again_seconds``.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, again_seconds: float) -> None:
+        self.again_seconds = again_seconds
+        super().__init__(message)
+
+
+class ThrottledError(FetchError):
+    """The site asks for fewer requests."""
+
+    retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 429,
+        retry_after_seconds: float | None = None,
+        answer: "Answer | None" = None,
+    ) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message, status=status, answer=answer)
+
+
+class ServerFaultError(FetchError):
+    """The site failed, or answered with something that is no HTTP."""
+
+    retryable = True
+
+
+class PageGoneError(FetchError):
+    """The site says there is no such page for us; asking again will not help."""
+
+
+class RobotsDeniedError(FetchError):
+    """The site's robots.txt asks not to fetch this page."""
+
+
+class RobotsUnknownError(FetchError):
+    """The site's robots.txt cannot be read now, so nothing may be asked for (RFC 9309, 2.3.1.4)."""
+
+    retryable = True
+
+
+class AddressRefusedError(FetchError):
+    """The host leads to a loopback, private, link-local or metadata address."""
+
+
+class TooLargeError(FetchError):
+    """The body, or the chain of redirects, is longer than the biz allows."""
+
+
+class UnwantedTypeError(FetchError):
+    """The page is of a media type that the biz does not read; its body was not."""
+
+
+class ExtractError(CrawlfleetError):
+    """The rule could not read the page. ``field`` is the rule's field, dotted where nested.
+
+    ``answer`` is the page, for whoever looks why; the worker adds it.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        self.field = field
+        self.answer: Answer | None = None
+        super().__init__(f"{field}: {message}")
+
+
+class LeaseLostError(CrawlfleetError):
+    """Another worker owns the request now: stop, write nothing."""
+
+
+class StoreError(CrawlfleetError):
+    """A part behind a port failed."""
+
+
+class StoreUnavailableError(StoreError):
+    """The part did not answer in time. ``part`` is its name, such as ``mongodb``."""
+
+    retryable = True
+
+    def __init__(self, part: str, message: str) -> None:
+        self.part = part
+        super().__init__(f"{part}: {message}")
+
+
+class ConsumersBusyError(StoreUnavailableError):
+    """Every consumer is at work, so that none can be asked for anything now: no fault, but a wait.
+
+    The message is for the caller, and says what else there is to do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "consumer",
+            "all consumers are at work, and none could be asked. Try again later; or try the rule "
+            "on a saved page where you are, by `crawlfleet rule try` without --remote; or raise "
+            "the consumers' reserved concurrency above the stage's fleet.max_consumers, which "
+            "leaves room for trials.",
+        )
+
+
+class LimitRefusedError(StoreError):
+    """The account does not give the workers' function as many invocations as were asked for."""
+
+
+class MessageRefusedError(StoreError):
+    """What sends messages does not take this one, and never will; another one it may."""
+
+
+class StoreConflictError(StoreError):
+    """The stored state is not the expected one."""
+
+
+class IdsError(CrawlfleetError):
+    """No ids can be issued."""
+
+
+class WorkerNumbersExhaustedError(IdsError):
+    """Every worker number is leased by a live environment."""
+
+    retryable = True
+
+
+class ClockSteppedBackError(IdsError):
+    """The clock is further behind the ids already issued than it is sensible to wait."""
+
+    retryable = True
+
+
+class ConfigError(CrawlfleetError):
+    """Wrong settings. Nothing of them is in force; ``problems`` names every mistake."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+class NoConfigurationError(ConfigError):
+    """The config centre is empty: nothing was pushed yet, or all of it was taken away."""

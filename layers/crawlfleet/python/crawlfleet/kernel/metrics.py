@@ -1,0 +1,46 @@
+"""A measured value on its way to CloudWatch."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Unit(StrEnum):
+    """CloudWatch's spelling of units."""
+
+    COUNT = "Count"
+    SECONDS = "Seconds"
+    BYTES = "Bytes"
+    PER_SECOND = "Count/Second"
+    NONE = "None"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One value. ``fine`` asks for 1 s resolution: for what is counted by the second."""
+
+    name: str
+    value: float
+    unit: Unit = Unit.COUNT
+    fine: bool = False
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of one moment under the same dimensions, of which the stage is always one more."""
+
+    at: datetime
+    metrics: tuple[Metric, ...]
+    dimensions: dict[str, str] = {}
+
+
+class MetricSink(Protocol):
+    """Where metrics go."""
+
+    def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
+        """Emit values of one moment under the same dimensions; the stage is always one of them.
+
+        A moment of more than two weeks ago, or hours ahead, is dropped: nobody would take it.
+        """
+        ...

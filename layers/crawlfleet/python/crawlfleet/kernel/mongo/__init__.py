@@ -1,0 +1,1 @@
+"""Connections to MongoDB, their transactions and their faults."""

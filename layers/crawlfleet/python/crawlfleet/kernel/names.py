@@ -1,0 +1,136 @@
+"""Every name that the runtime and the infrastructure must spell alike.
+
+No journey passes through here; all of them quote it. Nothing in this file imports anything of ours.
+"""
+
+from typing import Final
+
+PRODUCT: Final = "crawlfleet"
+
+#: The five functions. The folder of each is its name with ``_`` for ``-``.
+ID_ISSUER: Final = "id-issuer"
+ROUTER: Final = "router"
+CONSUMER: Final = "consumer"
+SCHEDULER: Final = "scheduler"
+MONITOR: Final = "monitor"
+FUNCTIONS: Final = (ID_ISSUER, ROUTER, CONSUMER, SCHEDULER, MONITOR)
+
+#: The tenant of an API key that no tenant document names.
+DEFAULT_TENANT: Final = "default"
+
+#: The database for what belongs to no biz's shards, on the stage's home node.
+CONTROL_DATABASE: Final = "cf_control"
+
+#: CloudWatch namespace of every metric, and the dimensions that a metric of a biz carries.
+METRIC_NAMESPACE: Final = "Crawlfleet"
+METRIC_DIMENSIONS: Final = ("stage", "tenant", "biz")
+#: Requests that were submitted and are in no state; what an alarm watches, over all bizs.
+METRIC_LEDGER_DIFFERENCE: Final = "LedgerDifference"
+
+# ---- environment variables: they say where things are, never how they behave ------------------
+
+#: Stage name, such as ``local`` or ``aws-large``.
+ENV_STAGE: Final = "CRAWLFLEET_STAGE"
+#: State folder of a local cloud; for the command line.
+ENV_STATE: Final = "CRAWLFLEET_STATE"
+#: ``redis://`` or ``rediss://`` address without a password; of a Redis or Valkey in cluster mode
+#: ``redis+cluster://`` or ``rediss+cluster://`` and a node, or the configuration endpoint.
+ENV_REDIS_URL: Final = "CRAWLFLEET_REDIS_URL"
+#: Secrets Manager id of the Redis AUTH token; unset where Redis asks for none.
+ENV_REDIS_SECRET: Final = "CRAWLFLEET_REDIS_SECRET"  # noqa: S105  the variable's name, not a secret
+#: Secrets Manager id of the MongoDB URI of a node, with ``{node}`` in it.
+ENV_NODE_SECRET: Final = "CRAWLFLEET_NODE_SECRET"  # noqa: S105
+#: API key id that belongs to the default tenant.
+ENV_DEFAULT_API_KEY_ID: Final = "CRAWLFLEET_DEFAULT_API_KEY_ID"
+#: Function name or ARN of a function that another one invokes.
+ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
+ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"
+#: Most invocations of the consumer at once that the stage may be given.
+ENV_CONSUMER_CEILING: Final = "CRAWLFLEET_CONSUMER_CEILING"
+#: The pools of workers beside the usual one, as a JSON list of kernel.queue_key.Pool; for every
+#: function that wakes or scales workers. Unset where there are none.
+ENV_POOLS: Final = "CRAWLFLEET_POOLS"
+#: The pool that a consumer belongs to; unset in the usual one.
+ENV_POOL: Final = "CRAWLFLEET_POOL"
+#: The region of the stage's parameters and secrets, for a consumer that runs in another one; unset
+#: where it is the function's own.
+ENV_HOME_REGION: Final = "CRAWLFLEET_HOME_REGION"
+#: Address of the machine by which a consumer's downloads leave; unset where the system chooses.
+ENV_SOURCE_ADDRESS: Final = "CRAWLFLEET_SOURCE_ADDRESS"
+#: ARNs of the SNS topics for people and for machines; unset where nobody is told.
+ENV_PEOPLE_TOPIC: Final = "CRAWLFLEET_PEOPLE_TOPIC"
+ENV_PHONES_TOPIC: Final = "CRAWLFLEET_PHONES_TOPIC"
+ENV_MACHINES_TOPIC: Final = "CRAWLFLEET_MACHINES_TOPIC"
+#: Packages whose Scrapy spiders may be named by configurations: names, commas between them.
+ENV_SCRAPY_PACKAGES: Final = "CRAWLFLEET_SCRAPY_PACKAGES"
+#: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+ENV_LOG_LEVEL: Final = "CRAWLFLEET_LOG_LEVEL"
+
+
+def function_name(stage: str, function: str) -> str:
+    """Deployed name of a function.
+
+    >>> function_name("aws-large", ROUTER)
+    'crawlfleet-aws-large-router'
+    """
+    return f"{PRODUCT}-{stage}-{function}"
+
+
+def consumer(pool: str) -> str:
+    """The consumer function of a pool other than the usual one.
+
+    >>> function_name("aws-large", consumer("large"))
+    'crawlfleet-aws-large-consumer-large'
+    """
+    return f"{CONSUMER}-{pool}"
+
+
+def node_secret(stage: str, node: str) -> str:
+    """Secrets Manager name that holds the MongoDB URI of a node (``{node}`` may be the value).
+
+    >>> node_secret("aws-large", "main")
+    'crawlfleet/aws-large/nodes/main'
+    """
+    return f"{PRODUCT}/{stage}/nodes/{node}"
+
+
+def proxy_secret(stage: str, pool: str) -> str:
+    """Secrets Manager name below which consumers may read lists of proxies.
+
+    >>> proxy_secret("aws-large", "europe")
+    'crawlfleet/aws-large/proxies/europe'
+    """
+    return f"{PRODUCT}/{stage}/proxies/{pool}"
+
+
+def topic_name(stage: str, listeners: str) -> str:
+    """Name of the SNS topic for ``people`` or ``machines``.
+
+    >>> topic_name("aws-large", "people")
+    'crawlfleet-aws-large-people'
+    """
+    return f"{PRODUCT}-{stage}-{listeners}"
+
+
+def config_root(stage: str) -> str:
+    """Root of the stage's parameter tree in SSM.
+
+    >>> config_root("aws-large")
+    '/crawlfleet/aws-large'
+    """
+    return f"/{PRODUCT}/{stage}"
+
+
+# ---- the parameter tree below config_root ----------------------------------------------------
+# {root}/revision                            changes whenever anything else does; the one that is
+# polled {root}/stage                               the stage document
+# {root}/tenants/{tenant}                    a tenant document
+# {root}/bizs/{tenant}/{biz}                 a biz document
+# A document larger than one parameter is cut into parts below {path}/parts/{digest}/{number};
+# the parameter at {path} then holds the digest and the number of parts.
+
+CONFIG_REVISION: Final = "revision"
+CONFIG_STAGE: Final = "stage"
+CONFIG_TENANTS: Final = "tenants"
+CONFIG_BIZS: Final = "bizs"
+CONFIG_PARTS: Final = "parts"

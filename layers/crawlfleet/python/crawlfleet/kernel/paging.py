@@ -1,0 +1,118 @@
+"""Where a reader of a list has got to: a position ``(epoch ms, id)``, opaque to the client.
+
+Where a reader of a list of jobs has got to; opaque to the client.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.time import from_ms, to_ms
+
+Position: TypeAlias = tuple[int, str]
+
+#: Writers' clocks and commits are this far apart at most. A reader that has caught up is sent back
+#: to before it, so that what is stored late is not missed; it knows what it has seen by its id.
+SETTLING: Final = timedelta(seconds=5)
+
+_POSITION = re.compile(
+    r"([0-9]{1,15})\.((?:[0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})(-[0-9]{1,9})?|([0-9a-f]{40}))\Z"
+)
+#: 9999-12-31, the last moment that a datetime holds, and the largest id.
+_LATEST_MS: Final = 253_402_300_799_999
+_LARGEST_ID: Final = 2**63 - 1
+#: The id before all others, which stands for none.
+_BEFORE_ALL: Final = "0"
+
+
+def encode(position: Position) -> str:
+    """The position as a client carries it.
+
+    >>> decode(encode((1767225600000, "42-0")), records=True)
+    (1767225600000, '42-0')
+    """
+    return base64.urlsafe_b64encode(f"{position[0]}.{position[1]}".encode()).decode().rstrip("=")
+
+
+def decode(text: str, *, records: bool = False) -> Position:
+    """The position in a cursor of a list of requests or of ``records``.
+
+    Raises:
+        InvalidRequestError: it is none of ours, or of another list.
+    """
+    position = _position(text, records=records)
+    if position is None:
+        raise InvalidRequestError.of("cursor", "is no cursor of this list")
+    return position
+
+
+def _position(text: str, *, records: bool) -> Position | None:
+    try:
+        plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+    except (ValueError, binascii.Error):
+        return None
+    match = _POSITION.match(plain)
+    if match is None or int(match[1]) > _LATEST_MS:
+        return None
+    owner, _, _ = match[2].partition("-")
+    if len(owner) < 20 and int(owner) > _LARGEST_ID:
+        return None
+    # A record's id ends in its index, or is its own key.
+    fits = match[2] == _BEFORE_ALL or records == (match[3] is not None or match[4] is not None)
+    return (int(match[1]), match[2]) if fits else None
+
+
+def resume_from(last: Position | None, before: Position | None, now: datetime) -> Position | None:
+    """Where the next call starts, given the last position read now and the one before.
+
+    Never later than the settling time allows, never earlier than where this call started.
+    """
+    horizon = (to_ms(now - SETTLING), _BEFORE_ALL)
+    if last is None:
+        return before
+    settled = min(last, horizon)
+    return settled if before is None else max(settled, before)
+
+
+_JOB_POSITION: Final = re.compile(r"([0-9]{1,14}) ([A-Za-z0-9._-]{1,64})\Z")
+
+
+def encode_job(created_at: datetime, name: str) -> str:
+    """The position as a client carries it."""
+    plain = f"{to_ms(created_at)} {name}".encode()
+    return base64.urlsafe_b64encode(plain).decode().rstrip("=")
+
+
+def decode_job(text: str) -> tuple[datetime, str]:
+    """The position in a cursor.
+
+    >>> decode_job(encode_job(from_ms(1767225600000), "june.4f2a91"))[1]
+    'june.4f2a91'
+
+    Raises:
+        InvalidRequestError: it is none of ours.
+    """
+    try:
+        plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+    except (ValueError, binascii.Error):
+        plain = ""
+    match = _JOB_POSITION.match(plain)
+    if match is None:
+        raise InvalidRequestError.of("cursor", "is no cursor of this list")
+    return from_ms(int(match[1])), match[2]
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """A page of a list. ``cursor`` is where to go on, now or later; ``more`` says there is more."""
+
+    items: list[T]
+    cursor: str | None
+    more: bool

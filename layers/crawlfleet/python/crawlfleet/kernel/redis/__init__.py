@@ -1,0 +1,1 @@
+"""Connections to Redis, alone or as a cluster, and their scripts."""

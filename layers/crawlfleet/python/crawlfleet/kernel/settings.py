@@ -1,0 +1,287 @@
+"""Where things are: the environment variables as typed settings, all mistakes at once.
+
+The environment says where, the config centre says how. Each function names what it needs and is
+refused at its first call, whole, when something of that is missing or wrong. This is the only file
+that reads ``os.environ``.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from crawlfleet.kernel import names
+from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.queue_key import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
+
+_REDIS_SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+_STAGE = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_FUNCTION = re.compile(r"[A-Za-z0-9:_$-]{1,170}\Z")
+_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+_TOPIC = re.compile(r"arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}\Z")
+#: Concurrent executions that any account has, at most.
+_MOST: Final = 100_000
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}\Z")
+_POOL = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_pools = msgspec.json.Decoder(tuple[Pool, ...])
+_SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
+
+
+class Need(StrEnum):
+    """What a caller asks for beside the stage and the log level, which everyone gets."""
+
+    REDIS = "redis"
+    NODES = "nodes"
+    CONSUMER = "consumer"
+    ID_ISSUER = "id-issuer"
+    CEILING = "ceiling"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of one function. What was not needed and not set is empty or None.
+
+    Attributes:
+        stage: Name of the stage.
+        log_level: One of :data:`LOG_LEVELS`.
+        redis_url: ``redis://`` or ``rediss://``, without a password; in cluster mode
+            ``redis+cluster://`` or ``rediss+cluster://``, any node or the configuration endpoint.
+        redis_secret: Secrets Manager id of the Redis AUTH token; None where Redis asks for none.
+        node_secret_template: Secrets Manager id of a node's MongoDB URI, with ``{node}`` in it.
+        consumer_function: Name or ARN of the consumer.
+        consumer_ceiling: Most invocations of it at once that the stage may be given.
+        id_issuer_function: Name or ARN of the id-issuer.
+        default_api_key_id: API key id of the default tenant, if there is such a key.
+        people_topic: ARN of the SNS topic for people; None where nobody is told.
+        phones_topic: ARN of the SNS topic for phones; None likewise.
+        machines_topic: ARN of the SNS topic for machines; None likewise.
+        scrapy_packages: Packages of the operator whose Scrapy spiders may be named.
+        pools: The pools beside the usual one; none where a stage has no others.
+        pool: The one that this consumer belongs to.
+        source_address: By which of the machine's addresses downloads leave; None for any.
+        home_region: Where parameters and secrets are; None where they are in the function's region.
+    """
+
+    stage: str
+    log_level: str = "INFO"
+    redis_url: str = ""
+    redis_secret: str | None = None
+    node_secret_template: str = ""
+    consumer_function: str = ""
+    consumer_ceiling: int = 0
+    id_issuer_function: str = ""
+    default_api_key_id: str | None = None
+    people_topic: str | None = None
+    phones_topic: str | None = None
+    machines_topic: str | None = None
+    scrapy_packages: tuple[str, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    pool: str = MAIN_POOL
+    source_address: str | None = None
+    home_region: str | None = None
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, needs: Iterable[Need] = ()
+    ) -> Self:
+        """Read the settings; ``environment`` is the process's own unless one is given.
+
+        Raises:
+            ConfigError: names every variable that is missing or wrong, needed or not.
+        """
+        reader = _Reader(os.environ if environment is None else environment)
+        wanted = frozenset(needs)
+        settings = cls(
+            stage=reader.read(names.ENV_STAGE, _stage_mistake, needed=True),
+            log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_mistake) or "INFO",
+            redis_url=reader.read(
+                names.ENV_REDIS_URL, _redis_url_mistake, needed=Need.REDIS in wanted
+            ),
+            redis_secret=reader.read(names.ENV_REDIS_SECRET, _secret_mistake) or None,
+            node_secret_template=reader.read(
+                names.ENV_NODE_SECRET, _template_mistake, needed=Need.NODES in wanted
+            ),
+            consumer_function=reader.read(
+                names.ENV_CONSUMER_FUNCTION, _function_mistake, needed=Need.CONSUMER in wanted
+            ),
+            consumer_ceiling=_count(
+                reader.read(
+                    names.ENV_CONSUMER_CEILING, _count_mistake, needed=Need.CEILING in wanted
+                )
+            ),
+            id_issuer_function=reader.read(
+                names.ENV_ID_ISSUER_FUNCTION, _function_mistake, needed=Need.ID_ISSUER in wanted
+            ),
+            default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _topic_mistake) or None,
+            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_mistake) or None,
+            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_mistake) or None,
+            scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake)),
+            pools=_pools_in(reader.read(names.ENV_POOLS, _pools_mistake)),
+            pool=reader.read(names.ENV_POOL, _pool_mistake) or MAIN_POOL,
+            source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_mistake) or None,
+            home_region=reader.read(names.ENV_HOME_REGION, _region_mistake) or None,
+        )
+        if reader.problems:
+            raise ConfigError(reader.problems)
+        return settings
+
+    @property
+    def every_pool(self) -> tuple[Pool, ...]:
+        """All pools, the usual one first: its function and ceiling are in variables of their own.
+
+        >>> [pool.name for pool in Settings(stage="local", pools=(Pool(name="far"),)).every_pool]
+        ['main', 'far']
+        """
+        main = Pool(function=self.consumer_function, ceiling=max(1, self.consumer_ceiling))
+        return (main, *self.pools)
+
+    def node_secret(self, node: str) -> str:
+        """Secrets Manager id of the MongoDB URI of a node."""
+        return self.node_secret_template.replace("{node}", node)
+
+
+def scrapy_packages(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What people's own checks of a configuration read, who have nothing else of a function's.
+
+    >>> scrapy_packages({"CRAWLFLEET_SCRAPY_PACKAGES": "shop, spiders"})
+    ('shop', 'spiders')
+
+    Raises:
+        ConfigError: the variable names no packages.
+    """
+    reader = _Reader(os.environ if environment is None else environment)
+    found = _listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake))
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return found
+
+
+class _Reader:
+    """Reads variables and collects what is wrong with them. An empty variable is an unset one."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.problems: list[Problem] = []
+
+    def read(self, name: str, mistake: Callable[[str], str | None], *, needed: bool = False) -> str:
+        value = self._environment.get(name, "").strip()
+        found = mistake(value) if value else "is not set" if needed else None
+        if found is not None:
+            self.problems.append(Problem(name, found))
+        return value
+
+
+def _stage_mistake(value: str) -> str | None:
+    return None if _STAGE.match(value) else f"is no stage name: {value[:60]!r}"
+
+
+def _log_level_mistake(value: str) -> str | None:
+    return None if value in LOG_LEVELS else f"is none of {', '.join(LOG_LEVELS)}: {value[:60]!r}"
+
+
+def _redis_url_mistake(value: str) -> str | None:
+    # Never quotes the value: it may hold a password in spite of the rule.
+    try:
+        parts = urlsplit(value)
+        right = parts.scheme in _REDIS_SCHEMES and bool(parts.hostname)
+        right = right and (parts.port is None or parts.port > 0)
+    except ValueError:
+        right = False
+    if not right:
+        return "is no redis://HOST:PORT, rediss://HOST:PORT or, of a cluster, rediss+cluster://..."
+    if parts.password is not None:
+        return f"holds a password; that belongs into the secret that {names.ENV_REDIS_SECRET} names"
+    return None
+
+
+def _secret_mistake(value: str) -> str | None:
+    return None if _SECRET.match(value) else "is no Secrets Manager name or ARN"
+
+
+def _template_mistake(value: str) -> str | None:
+    if "{node}" not in value:
+        return "lacks {node}, which stands for the node's name"
+    return _secret_mistake(value.replace("{node}", "node"))
+
+
+def _function_mistake(value: str) -> str | None:
+    return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
+
+
+def _count(value: str) -> int:
+    """The number; 0 for what is none."""
+    return int(value) if re.fullmatch("[0-9]{1,6}", value) else 0
+
+
+def _count_mistake(value: str) -> str | None:
+    return (
+        None if 1 <= _count(value) <= _MOST else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
+    )
+
+
+def _pools_in(value: str) -> tuple[Pool, ...]:
+    """The pools; none of what is no list of them."""
+    try:
+        return _pools.decode(value) if value else ()
+    except msgspec.MsgspecError:
+        return ()
+
+
+def _pools_mistake(value: str) -> str | None:
+    """Everything that is wrong with the pools, in one sentence."""
+    try:
+        found = _pools.decode(value)
+    except msgspec.MsgspecError as error:
+        return f"is no JSON list of pools: {error}"
+    wrong = []
+    if len(found) > MOST_POOLS:
+        wrong.append(f"has {len(found)} pools; the most is {MOST_POOLS}")
+    for place, pool in enumerate(found):
+        if pool.name in TAKEN_NAMES or not _POOL.match(pool.name):
+            wrong.append(f"[{place}].name is no name of a pool: {pool.name[:60]!r}")
+        elif pool.name in {other.name for other in found[:place]}:
+            wrong.append(f"[{place}].name is {pool.name} a second time")
+        if not _FUNCTION.match(pool.function):
+            wrong.append(f"[{place}].function is no function name or ARN: {pool.function[:60]!r}")
+        if not 1 <= pool.ceiling <= _MOST:
+            wrong.append(f"[{place}].ceiling is not within 1 to {_MOST:,}: {pool.ceiling}")
+        if pool.memory_mb < 1:
+            wrong.append(f"[{place}].memory_mb is below 1: {pool.memory_mb}")
+    return "; ".join(wrong) or None
+
+
+def _pool_mistake(value: str) -> str | None:
+    right = value == MAIN_POOL or (_POOL.match(value) and value not in TAKEN_NAMES)
+    return None if right else f"is no name of a pool: {value[:60]!r}"
+
+
+def _address_mistake(value: str) -> str | None:
+    try:
+        ip_address(value)
+    except ValueError:
+        return f"is no IP address: {value[:60]!r}"
+    return None
+
+
+def _region_mistake(value: str) -> str | None:
+    return None if _REGION.match(value) else f"is no region of AWS: {value[:60]!r}"
+
+
+def _topic_mistake(value: str) -> str | None:
+    return None if _TOPIC.match(value) else f"is no ARN of an SNS topic: {value[:60]!r}"
+
+
+def _listed(value: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in value.split(",")) if value else ()
+
+
+def _packages_mistake(value: str) -> str | None:
+    wrong = [each for each in _listed(value) if not _PACKAGE.match(each)]
+    return f"is no package name: {wrong[0][:60]!r}" if wrong else None

@@ -1,1 +1,0 @@
-"""The nouns: frozen values without I/O and without a clock. One noun, one file."""

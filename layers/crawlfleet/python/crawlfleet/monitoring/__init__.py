@@ -1,0 +1,1 @@
+"""Monitoring: samples, metrics, the view of the fleet."""

@@ -1,0 +1,343 @@
+"""Which hosts people are shown, and how each is doing (SPEC.md A11, C6).
+
+There may be a hundred thousand of them; what one wants to see is those that refuse, and those that
+most is asked of.
+
+Which ledgers the monitor audits in a look (SPEC.md H1).
+
+An audit counts every open request by itself, which reads an index from end to end: a second or two
+for a million keys. So a look has a budget of keys for each node. Where all that is open fits into
+it every lane is audited with every look; where more is open lanes take turns by what they hold.
+
+Asking many parts at once, without waiting for those that do not come to an end.
+
+Whoever looks at everything has a time of its own to keep. A call that hangs costs it one thread and
+one entry among the failures. Where many calls go to the same part, and would all hang with it, they
+share a few threads, so that the others' answers come all the same.
+"""
+
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import datetime
+from itertools import islice, zip_longest
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from crawlfleet.crawling.politeness.models import HostState
+from crawlfleet.fleet.models import Pulse
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.fairness import place
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.monitoring.models import HostSample
+from crawlfleet.requests.queue.parking import Parked
+
+T = TypeVar("T")
+
+#: Hosts in a sample, those with incidents not counted.
+SHOWN: Final = 50
+#: Hosts that are looked at to find these; two round trips.
+LOOKED_AT: Final = 1_000
+#: Of each lane, hosts that something waits for.
+WAITING_EACH: Final = 50
+#: Of each tenant, hosts that have refused or failed lately; and how many of all tenants are looked
+#: at for that, in turn by tenant.
+TROUBLED_EACH: Final = 50
+TROUBLED_PLACES: Final = LOOKED_AT // 4
+#: A window without answers is taken to be so long.
+_WINDOW_SECONDS: Final = 60.0
+
+
+def candidates(
+    pulses: Iterable[Pulse], parked: Iterable[Parked], troubled: Iterable[Sequence[str]] = ()
+) -> tuple[list[str], Counter[str]]:
+    """Hosts worth a look, and how much waits for each.
+
+    Those that have refused or failed lately come first, of each tenant in turn; then those that
+    most waits for: what asks for less makes others wait. Then those at which workers say that they
+    have something under way, by how many say so.
+    """
+    waiting: Counter[str] = Counter()
+    for one in parked:
+        waiting[one.host] += one.count
+    busy = Counter(host for pulse in pulses for host, _ in pulse.card.hosts)
+    half = LOOKED_AT // 2
+    names = dict.fromkeys(islice(dict.fromkeys(_in_turn(troubled)), TROUBLED_PLACES))
+    for host, _ in waiting.most_common(half):
+        if len(names) < half:
+            names.setdefault(host)
+    for host, _ in (*busy.most_common(LOOKED_AT), *waiting.most_common(LOOKED_AT)):
+        if len(names) >= LOOKED_AT:
+            break
+        names.setdefault(host)
+    return list(names), waiting
+
+
+def host_sample(state: HostState, waiting: int, met_by: str = "") -> HostSample:
+    """A host as people see it."""
+    asked = state.answered + state.strained
+    return HostSample(
+        host=state.host,
+        window_seconds=state.window_seconds or _WINDOW_SECONDS,
+        answered=state.answered,
+        failed=state.failed,
+        strained=state.strained,
+        latency_seconds=state.spent_seconds / state.answered if state.answered else None,
+        success_share=(state.answered - state.failed) / asked if asked else None,
+        throttled=state.back_off_until is not None or state.strain > 0,
+        backing_off_until=state.back_off_until,
+        strain=state.strain,
+        interval_seconds=state.interval_seconds,
+        running=state.running,
+        parked=waiting,
+        met_by=met_by,
+    )
+
+
+def shown(
+    samples: Sequence[HostSample], most: int = SHOWN, watched: Collection[str] = ()
+) -> list[HostSample]:
+    """The worst first, then the busiest.
+
+    Of ``most`` places new ones that are bad get half, of each tenant that has met some in turn:
+    those of one hide nobody else's. Those that are ``watched`` are shown whatever their number, and
+    take none of these places.
+
+    >>> calm, busy = HostSample(host="a", answered=1), HostSample(host="b", answered=9)
+    >>> bad = HostSample(host="c", strained=1, throttled=True)
+    >>> [one.host for one in shown([calm, busy, bad], 2)]
+    ['c', 'b']
+    """
+    bad = sorted((one for one in samples if _badness(one) > (False, 0, 0)), key=_worst_first)
+    of_tenant: defaultdict[str, list[HostSample]] = defaultdict(list)
+    for one in bad:
+        if one.host not in watched:
+            of_tenant[one.met_by].append(one)
+    # In the order of the samples: whose turn it is is for who has looked for them.
+    tenants = dict.fromkeys(one.met_by for one in samples if one.met_by in of_tenant)
+    new = {
+        one.host for one in islice(_in_turn(of_tenant[tenant] for tenant in tenants), -(-most // 2))
+    }
+    worst = [one for one in bad if one.host in new or one.host in watched]
+    names = {one.host for one in worst}
+    rest = sorted((one for one in samples if one.host not in names), key=_busiest_first)
+    left = max(0, most - len(new))
+    busiest, others = rest[:left], rest[left:]
+    return [*worst, *busiest, *(one for one in others if one.host in watched)]
+
+
+def _in_turn(each: Iterable[Sequence[T]]) -> Iterator[T]:
+    """The first of each, then the second of each, and so on.
+
+    >>> list(_in_turn(["abc", "", "de"]))
+    ['a', 'd', 'b', 'e', 'c']
+    """
+    return (one for row in zip_longest(*each) for one in row if one is not None)
+
+
+def _badness(one: HostSample) -> tuple[bool, int, int]:
+    return one.throttled, one.strained, one.failed
+
+
+def _worst_first(one: HostSample) -> tuple[bool, int, int, str]:
+    return not one.throttled, -one.strained - one.failed, -one.strain, one.host
+
+
+def _busiest_first(one: HostSample) -> tuple[int, int, int, str]:
+    return -one.asked, -one.running, -one.parked, one.host
+
+
+#: Keys that a node is asked to count in a look, on average: 2 to 4 s of one of its processors.
+KEYS_A_NODE: Final = 2_000_000
+#: What an audit costs however little is open, as so many keys.
+_LEAST_KEYS: Final = 1_000
+
+#: The nodes that a lane's requests lie on.
+Nodes: TypeAlias = frozenset[str]
+
+
+def due(
+    opened: Mapping[Lane, int],
+    nodes: Mapping[Lane, Nodes],
+    now: datetime,
+    *,
+    budget: int = KEYS_A_NODE,
+) -> list[Lane]:
+    """The lanes to audit in this look, the first ones first.
+
+    Lanes lie end to end on a circle, each as long as what it holds. A look goes through a part of
+    the circle, as long as the budget, and audits what begins there, so a lane's turn comes again
+    after about as many looks as the circle has such parts. That may exceed the budget by one lane:
+    one that is larger than any budget has its turn too. Each minute begins at another place.
+
+    Args:
+        opened: How many are open of each lane.
+        nodes: Where they lie; half of them on each of two nodes.
+        now: The moment of the look.
+        budget: Keys of each node.
+
+    >>> many = {Lane("acme", f"b{n}", "main"): 10**6 for n in range(10)}
+    >>> on_main = dict.fromkeys(many, frozenset({"main"}))
+    >>> [len(due(many, on_main, datetime.fromtimestamp(60 * n))) for n in range(5)]
+    [2, 2, 2, 2, 2]
+    >>> len(due(dict.fromkeys(many, 10), on_main, datetime.fromtimestamp(0)))
+    10
+    """
+    keys = {lane: _LEAST_KEYS + max(0, count) for lane, count in opened.items()}
+    asked: Counter[str] = Counter()
+    circles: defaultdict[Nodes, list[Lane]] = defaultdict(list)
+    for lane, count in keys.items():
+        circles[nodes[lane]].append(lane)
+        for node in nodes[lane]:
+            asked[node] += -(-count // len(nodes[lane]))
+    begin = place(now)
+    return [
+        lane
+        for on, lanes in circles.items()
+        for lane in _of_circle(
+            {lane: keys[lane] for lane in lanes},
+            begin,
+            min((budget / asked[node] for node in on), default=1.0),
+        )
+    ]
+
+
+def _of_circle(keys: Mapping[Lane, int], begin: float, part: float) -> list[Lane]:
+    """The lanes that begin within this part of the circle."""
+    whole = sum(keys.values())
+    until = part * whole if part < 1 else float("inf")
+    passed, found = 0, []
+    for lane, count in keys.items():
+        ahead = (passed - begin * whole) % whole
+        if ahead < until:
+            found.append((ahead, lane))
+        passed += count
+    return [lane for _, lane in sorted(found, key=lambda one: one[0])]
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Gathered(msgspec.Struct, Generic[K, T], frozen=True):
+    """What was answered, and why the rest was not, in words; each in the order of asking."""
+
+    answers: dict[K, T]
+    failures: dict[K, Exception | str]
+
+
+class Sharing(msgspec.Struct, frozen=True):
+    """Of calls ``of`` the same, up to ``at_once`` are made at once; others have no such bound."""
+
+    of: Mapping[Any, Hashable]
+    at_once: int
+
+
+def gather(
+    calls: Mapping[K, Callable[[], T]],
+    *,
+    threads: int,
+    seconds: float,
+    sharing: Sharing | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Gathered[K, T]:
+    """Make all calls, ``threads`` at a time, the first ones first; give up after ``seconds``.
+
+    Calls that share take turns with all others: the first of each, then the second of each.
+
+    What has not begun by then never does. What has begun goes on by itself, so it must be harmless
+    and bounded; nobody hears of it any more.
+    """
+    if not calls:
+        return Gathered({}, {})
+    ends_at = clock() + seconds
+    turns = _Turns(calls, sharing)
+    pool = ThreadPoolExecutor(min(threads, len(calls)), thread_name_prefix="gather")
+    keys: dict[Future[T], K] = {}
+    pending: set[Future[T]] = set()
+    while True:
+        while len(pending) < threads and turns.ready:
+            key = turns.take()
+            future = pool.submit(calls[key])
+            keys[future] = key
+            pending.add(future)
+        left = ends_at - clock()
+        if not pending or left <= 0:
+            break
+        done, pending = wait(pending, timeout=left, return_when=FIRST_COMPLETED)
+        for future in done:
+            turns.end(keys[future])
+    pool.shutdown(wait=False, cancel_futures=True)
+    ended = {key: future for future, key in keys.items() if future not in pending}
+    return _gathered(calls, ended, f"not answered within {seconds:g} s")
+
+
+def _gathered(
+    calls: Mapping[K, Callable[[], T]], ended: Mapping[K, Future[T]], too_late: str
+) -> Gathered[K, T]:
+    answers: dict[K, T] = {}
+    failures: dict[K, Exception | str] = {}
+    for key in calls:
+        future = ended.get(key)
+        if future is None:
+            failures[key] = too_late
+            continue
+        error = future.exception()
+        if error is None:
+            answers[key] = future.result()
+        elif isinstance(error, Exception):
+            failures[key] = error
+        else:  # the process is to end
+            raise error
+    return Gathered(answers, failures)
+
+
+class _Turns(Generic[K]):
+    """Whose turn it is.
+
+    Attributes:
+        ready: What the calls that may begin have in common, each once, the next one first.
+    """
+
+    def __init__(self, calls: Mapping[K, object], sharing: Sharing | None) -> None:
+        of: Mapping[Any, Hashable] = {} if sharing is None else sharing.of
+        self._at_once = 1 if sharing is None else sharing.at_once
+        # A call that shares with nobody is among its own kind.
+        self._group = {key: (True, of[key]) if key in of else (False, key) for key in calls}
+        self._waiting: defaultdict[Hashable, deque[K]] = defaultdict(deque)
+        self._running: Counter[Hashable] = Counter()
+        for key, group in self._group.items():
+            self._waiting[group].append(key)
+        self.ready: deque[Hashable] = deque(self._waiting)
+
+    def take(self) -> K:
+        """The next call; it has begun."""
+        group = self.ready.popleft()
+        self._running[group] += 1
+        key = self._waiting[group].popleft()
+        self._offer(group)
+        return key
+
+    def end(self, key: K) -> None:
+        """It has ended."""
+        group = self._group[key]
+        full = self._running[group] == self._at_once
+        self._running[group] -= 1
+        if full:
+            self._offer(group)
+
+    def _offer(self, group: Hashable) -> None:
+        if self._waiting[group] and self._running[group] < self._at_once:
+            self.ready.append(group)
+
+
+def in_words(failure: Exception | str) -> str:
+    """Why, for people. What nobody foresaw is told by its kind too.
+
+    >>> in_words("too late"), in_words(ZeroDivisionError("odd"))
+    ('too late', 'ZeroDivisionError: odd')
+    """
+    if isinstance(failure, CrawlfleetError | str):
+        return str(failure)
+    return f"{type(failure).__name__}: {failure}"

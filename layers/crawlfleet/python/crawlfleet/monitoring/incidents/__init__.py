@@ -1,0 +1,1 @@
+"""Incidents: detection, lifecycle, notifications."""

@@ -1,0 +1,397 @@
+"""What one look of the monitor has found wrong, by the config centre's thresholds (A11, B13, H4).
+
+Pure: a sample, the one before it and the configuration in; findings out, and of which things
+nothing is known because they could not be read. What is beyond a threshold is wrong, what is at it
+is not.
+
+Which known incidents a look could not see: they are neither confirmed nor over (SPEC.md A11).
+
+A look finds hosts by who asks for them, and the nodes of a Redis cluster by asking the cluster. So
+what it does not have may be well, or just not have been met: only those who know of an incident can
+tell that it was not looked at.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.documents.stage import Thresholds, own_or
+from crawlfleet.config.pools import shares_work
+from crawlfleet.fleet.forecast import latest_first, latest_seconds, seconds_left
+from crawlfleet.fleet.models import LaneSample, WorkersSample
+from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
+from crawlfleet.kernel.redaction import one_line, plain
+from crawlfleet.kernel.time import span, to_ms
+from crawlfleet.monitoring.incidents.capacity_checks import (
+    KINDS,
+    SCHEDULER,
+    capacity_findings,
+    host_findings,
+    host_place,
+    may_come,
+    tick_findings,
+    unknown_of_capacity,
+    unknown_of_host,
+    unknown_of_unplaced,
+    unplaced_findings,
+)
+from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
+from crawlfleet.monitoring.incidents.kinds import Kind
+from crawlfleet.monitoring.incidents.models import Finding, Incident, Life, Look, Place, key_of
+from crawlfleet.monitoring.incidents.store_checks import (
+    MONGODB,
+    REDIS,
+    part_findings,
+    part_place,
+    unknown_of_part,
+)
+from crawlfleet.monitoring.models import Sample
+from crawlfleet.requests.queue.stats import NodeHealth
+
+#: Two looks that lie closer or further apart than this say nothing of what rises between them.
+_CLOSEST: Final = timedelta(seconds=20)
+_FURTHEST: Final = timedelta(minutes=15)
+#: Characters of what others have written, in a sentence.
+_QUOTED: Final = 300
+_NAMED: Final = 5
+
+#: What `sampling` calls what it could not read hosts from.
+_HOSTS_UNREAD: Final = frozenset({"hosts", "everything"})
+
+WORKERS: Final = Place(part="workers")
+CONFIG: Final = Place(part="config")
+MONITOR: Final = Place(part="monitor")
+
+
+def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
+    """What a look has found.
+
+    Args:
+        sample: The look.
+        before: The look before it, for what rises; None where there is none.
+        tree: The configuration in force, with its thresholds.
+    """
+    findings: list[Finding] = []
+    unknown: set[str] = set()
+    thresholds = tree.stage.thresholds
+    earlier = comparable(sample.at, before)
+    parts_before = {(p.part, p.name): p for p in earlier.parts} if earlier else {}
+    for part in sample.parts:
+        was = parts_before.get((part.part, part.name))
+        findings += part_findings(part, was, thresholds)
+        unknown.update(unknown_of_part(part, was))
+    lanes_before = {lane.lane: lane for lane in earlier.lanes} if earlier else {}
+    minutes = (sample.at - earlier.at) / timedelta(minutes=1) if earlier else 0.0
+    for lane in sample.lanes:
+        biz = tree.bizs.get(lane.lane.tenant, {}).get(lane.lane.biz)
+        if biz is None:
+            continue
+        second = to_ms(sample.at) // 1000
+        findings += _lane_findings(lane, biz, thresholds, second, sample.workers)
+        findings += _rises(lane, lanes_before.get(lane.lane), minutes, biz, thresholds)
+        unknown.update(_unknown_of_lane(lane, lanes_before.get(lane.lane)))
+    findings += _worker_findings(sample, tree, thresholds)
+    if sample.ticked is not None:
+        findings += tick_findings(sample.ticked, thresholds)
+    for host in sample.hosts:
+        findings += host_findings(host, thresholds)
+        unknown.update(unknown_of_host(host, thresholds))
+    findings += unplaced_findings(sample.unplaced or ())
+    findings += _fleet_findings(sample)
+    unknown.update(_unknown_of_fleet(sample, tree))
+    unknown.update(_unknown_of_absent(sample, tree))
+    # Hosts have no names but those that Redis gives them.
+    blind = any(not part.up and part.part == REDIS for part in sample.parts) or any(
+        each.what in _HOSTS_UNREAD for each in sample.unread
+    )
+    return Look(
+        findings=tuple(findings),
+        unknown=frozenset(unknown),
+        unseen=KINDS_OF_HOSTS if blind else frozenset(),
+    )
+
+
+def seen(look: Look, incidents: Iterable[Incident]) -> dict[Kind, bool]:
+    """Of every kind whether the look has found it anywhere, or cannot say that it is over.
+
+    Who listens to figures alone is not to take a look that saw nothing for a recovery.
+    """
+    found = {finding.kind for finding in look.findings}
+    found |= {
+        each.kind
+        for each in incidents
+        if each.life is Life.OPEN and (each.key in look.unknown or each.kind in look.unseen)
+    }
+    return {kind: kind in found for kind in Kind}
+
+
+def comparable(at: datetime, before: Sample | None) -> Sample | None:
+    """The look before one at that moment, where the two say what rises between them."""
+    if before is None or not _CLOSEST <= at - before.at <= _FURTHEST:
+        return None
+    return before
+
+
+def _place(lane: Lane) -> Place:
+    return Place(tenant=lane.tenant, biz=lane.biz)
+
+
+def _lane_findings(
+    sample: LaneSample,
+    biz: Biz,
+    thresholds: Thresholds,
+    second: int,
+    workers: WorkersSample | None,
+) -> Iterator[Finding]:
+    place, own = _place(sample.lane), biz.thresholds
+    if sample.depth is not None:
+        depth = sample.depth
+        backlog = depth.queued + depth.leased + depth.delayed
+        deepest = own_or(own.backlog, thresholds.backlog)
+        if backlog > deepest:
+            yield Finding(
+                kind=Kind.BACKLOG,
+                place=place,
+                value=backlog,
+                threshold=deepest,
+                said=f"{backlog:,} requests are queued, leased or delayed, more than {deepest:,}",
+            )
+        longest = own_or(own.oldest_waiting_seconds, thresholds.oldest_waiting_seconds)
+        if sample.oldest_seconds > longest:
+            yield Finding(
+                kind=Kind.OLDEST_WAITING,
+                place=place,
+                value=sample.oldest_seconds,
+                threshold=longest,
+                said=f"the oldest of {depth.queued:,} has waited {span(sample.oldest_seconds)},"
+                f" longer than {span(longest)}",
+            )
+        yield from _late(sample, biz.planned_seconds, second, workers)
+    if sample.difference is not None and abs(sample.difference) > thresholds.ledger_difference:
+        lost = "are in no state" if sample.difference > 0 else "were never submitted"
+        yield Finding(
+            kind=Kind.LEDGER_DIFFERENCE,
+            place=place,
+            value=abs(sample.difference),
+            threshold=thresholds.ledger_difference,
+            said=f"{abs(sample.difference):,} requests {lost}",
+        )
+
+
+def _late(
+    sample: LaneSample, planned: float | None, second: int, workers: WorkersSample | None
+) -> Iterator[Finding]:
+    """Whether the backlog will outlast the plan at the present rate, or already has."""
+    depth, rate = sample.depth, sample.processed
+    if planned is None or depth is None or not depth.queued:
+        return
+    forecast, oldest = sample.finish_seconds, sample.oldest_seconds
+    submitted = latest_first(sample.submitted_seconds, second)
+    left = seconds_left(planned, oldest, depth.queued, submitted)
+    worst = latest_seconds(planned, left, oldest, forecast)
+    if worst <= planned:
+        return
+    per_second = 0.0 if rate is None else rate.per_60s
+    said = f"{depth.queued:,} requests wait, the oldest for {span(sample.oldest_seconds)}, and "
+    said += (
+        "nothing is processed"
+        if forecast is None
+        else f"at {per_second:,.1f} a second they take {span(forecast)}"
+    )
+    yield Finding(
+        kind=Kind.WILL_BE_LATE,
+        place=_place(sample.lane),
+        value=worst,
+        threshold=planned,
+        said=f"{said}; planned are {span(planned)}{_bounded(workers)}",
+    )
+
+
+def _bounded(sample: WorkersSample | None) -> str:
+    """What to say where more of the usual workers are wanted than may run."""
+    workers = None if sample is None else sample.of(MAIN_POOL)
+    if workers is None or workers.allowed is None or workers.allowed >= (workers.wanted or 0):
+        return ""
+    return (
+        f". {workers.wanted:,} workers are wanted and {workers.allowed:,} may run at once, as the"
+        " account gives them no more concurrency: ask AWS for more concurrent executions, or"
+        " reserve less for other functions"
+    )
+
+
+def _rises(
+    sample: LaneSample,
+    before: LaneSample | None,
+    minutes: float,
+    biz: Biz,
+    thresholds: Thresholds,
+) -> Iterator[Finding]:
+    """What has become more since the look before."""
+    if before is None or before.ledger is None or sample.ledger is None or minutes <= 0:
+        return
+    limits = (
+        (
+            Kind.DEAD_LETTERS,
+            (sample.ledger.dead - before.ledger.dead) / minutes,
+            own_or(biz.thresholds.dead_per_minute, thresholds.dead_per_minute),
+            "requests a minute are given up on",
+        ),
+        (
+            Kind.EXPIRED,
+            (sample.ledger.expired - before.ledger.expired) / minutes,
+            own_or(biz.thresholds.expired_per_minute, thresholds.expired_per_minute),
+            "requests a minute run out of time before anybody works on them",
+        ),
+    )
+    for kind, rate, limit, what in limits:
+        if rate > limit:
+            yield Finding(
+                kind=kind,
+                place=_place(sample.lane),
+                value=rate,
+                threshold=limit,
+                said=f"{rate:,.0f} {what}, more than {limit:,}",
+            )
+
+
+def _unknown_of_lane(sample: LaneSample, before: LaneSample | None) -> Iterator[str]:
+    place = _place(sample.lane)
+    if sample.depth is None:
+        for kind in (Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE):
+            yield key_of(kind, place)
+    if sample.difference is None:
+        yield key_of(Kind.LEDGER_DIFFERENCE, place)
+    if sample.ledger is None or before is None or before.ledger is None:
+        yield key_of(Kind.DEAD_LETTERS, place)
+        yield key_of(Kind.EXPIRED, place)
+
+
+def _worker_findings(sample: Sample, tree: Tree, thresholds: Thresholds) -> Iterator[Finding]:
+    workers = sample.workers
+    if workers is None:
+        return
+    if workers.dead > thresholds.dead_workers:
+        yield Finding(
+            kind=Kind.WORKERS_DEAD,
+            place=WORKERS,
+            value=workers.dead,
+            threshold=thresholds.dead_workers,
+            said=f"{workers.dead:,} workers are dead, {workers.alive:,} alive",
+        )
+    usual = workers.of(MAIN_POOL)
+    if not _has_workers(workers, tree) and sample.fleet.ready:
+        yield Finding(
+            kind=Kind.NO_WORKERS,
+            place=WORKERS,
+            value=sample.fleet.ready,
+            threshold=0,
+            said=f"{sample.fleet.ready:,} requests are ready and no worker is alive"
+            f" ({usual.present:,} started, {usual.wanted or 0:,} wanted)",
+        )
+    yield from capacity_findings(workers, tree)
+
+
+def _has_workers(workers: WorkersSample, tree: Tree) -> bool:
+    """Whether anybody lives that takes what is bound for no pool."""
+    if not workers.pools:
+        return workers.alive > 0
+    return any(pool.alive and shares_work(tree.stage, pool.name) for pool in workers.pools)
+
+
+def _fleet_findings(sample: Sample) -> Iterator[Finding]:
+    if sample.config_refused is not None:
+        yield _certain(Kind.CONFIG_REFUSED, CONFIG, 1, plain(sample.config_refused, _QUOTED))
+    items, requests = sample.stray_items or 0, sample.stray_requests or 0
+    if items + requests > 0:
+        said = f"{items:,} items and {requests:,} requests wait for bizs that there are not"
+        yield _certain(Kind.STRAYS, WORKERS, items + requests, said)
+    # What stands behind a part that is down cannot be read: that is told once, by the part.
+    if sample.unread and all(part.up for part in sample.parts):
+        named = "; ".join(
+            f"{one_line(each.what, 160)}: {plain(each.why, 120)}" for each in sample.unread[:_NAMED]
+        )
+        more = len(sample.unread) - _NAMED
+        said = f"{named}; and {more:,} more" if more > 0 else named
+        yield _certain(Kind.MONITOR_BLIND, MONITOR, len(sample.unread), said)
+
+
+def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
+    if sample.workers is None:
+        yield key_of(Kind.WORKERS_DEAD, WORKERS)
+        yield key_of(Kind.NO_WORKERS, WORKERS)
+        yield from unknown_of_capacity(tree)
+    elif not (
+        _has_workers(sample.workers, tree) or sample.fleet.ready or _all_loads_read(sample, tree)
+    ):
+        # What waits where nobody could look waits without workers still.
+        yield key_of(Kind.NO_WORKERS, WORKERS)
+    if sample.unplaced is None:
+        yield from unknown_of_unplaced(tree)
+    if sample.stray_items is None or sample.stray_requests is None:
+        yield key_of(Kind.STRAYS, WORKERS)
+    if sample.ticked is None or may_come(sample.ticked, tree.stage.thresholds):
+        yield key_of(Kind.SCHEDULER_FAULTS, SCHEDULER)
+    if not all(part.up for part in sample.parts):
+        yield key_of(Kind.MONITOR_BLIND, MONITOR)
+
+
+def _all_loads_read(sample: Sample, tree: Tree) -> bool:
+    loads = {lane.lane: lane.load for lane in sample.lanes}
+    return all(loads.get(lane) is not None for lane in tree.lanes())
+
+
+def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
+    """What the configuration has and the sample has not: a look that could see next to nothing.
+
+    So is what it has, but no right document of: who starts anew does not know how it was before.
+    """
+    looked_at = {lane.lane for lane in sample.lanes}
+    refused = (Lane(tenant, biz, "") for tenant, biz in tree.refused)
+    for lane in (*tree.lanes(), *refused):
+        if lane not in looked_at:
+            yield from _unknown_of_lane(LaneSample(lane=lane), None)
+    found = {part.name for part in sample.parts if part.part == MONGODB}
+    for node in tree.stage.nodes:
+        if node not in found:
+            part = NodeHealth(part=MONGODB, name=node, up=False)
+            yield from unknown_of_part(part, None)
+            yield key_of(Kind.PART_DOWN, Place(part=MONGODB, name=node))
+
+
+def _certain(kind: Kind, place: Place, value: float, said: str) -> Finding:
+    """A finding without a threshold: any of it is wrong."""
+    return Finding(kind=kind, place=place, value=value, threshold=0, said=said)
+
+
+def unseen(known: Iterable[Incident], sample: Sample, look: Look) -> frozenset[str]:
+    """Keys of incidents that are not over, as far as the look can tell.
+
+    Args:
+        known: The incidents before the look.
+        sample: What was seen.
+        look: What was made of it.
+    """
+    hosts = {host_place(host.host) for host in sample.hosts}
+    redis = [part for part in sample.parts if part.part == REDIS]
+    nodes = {part_place(part) for part in redis}
+    # While one does not answer, the others may be missing only because nobody could name them.
+    all_named = bool(redis) and all(part.up for part in redis)
+    found = {finding.key for finding in look.findings}
+    return frozenset(
+        each.key
+        for each in known
+        if each.life is not Life.OVER
+        and each.key not in found
+        and (
+            (each.kind in KINDS and each.place not in hosts)
+            or (each.place.part == REDIS and each.place not in nodes and not all_named)
+        )
+    )
+
+
+def hosts_to_watch(known: Iterable[Incident]) -> list[str]:
+    """Hosts that the next look is to ask for by name, as they have incidents that may end."""
+    return sorted(
+        {each.place.name for each in known if each.kind in KINDS and each.life is not Life.OVER}
+    )

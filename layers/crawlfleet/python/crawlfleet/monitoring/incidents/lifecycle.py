@@ -1,0 +1,393 @@
+"""Which incidents there is room for, so that a storm of little hides nothing great (SPEC.md A11).
+
+Whatever goes wrong, no more are followed than a :class:`Room` has places for. What is critical is
+followed first, of that the platform's own; what is merely worth a warning has bounds of its own, so
+that room is left for it: for each tenant, for hosts that ask for less, and for all tenants and
+hosts together; of the hosts' places no tenant's get more than half of those that are free when they
+come. Where there is still no room the first to go is what is over and told of, then what is only
+suspected, then what is mildest; among equals who is followed already stays.
+
+The life of incidents: a pure step from one look to the next (SPEC.md A11).
+
+A finding is suspected until ``bad_looks`` looks in a row have had it, more for some kinds and one
+for what rises between two looks; then its incident opens and one message is owed. While it lasts
+reminders are owed at growing pauses. It is over after ``good_looks`` looks in a row that could see
+its place and found nothing; then one message more is owed. What a look could not see is neither
+good nor bad: a Redis that is away ends no incident that only Redis could tell of.
+
+**Flapping.** What comes back within ``flap_seconds`` is the same incident, and each return doubles
+the good looks that it needs to be over, up to ``most_good_looks``. So something that comes and goes
+every few minutes soon just stays open, and is told of by reminders.
+
+**What is owed is said or overtaken.** Messages go out later (monitoring.incidents.notifications)
+and sending may fail; what is owed stays owed. An incident that is over before anybody heard of it
+owes one word, not two; one that is back before its end was told owes none.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from itertools import islice
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.stage import AlarmLimits
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity, looks_wanted
+from crawlfleet.monitoring.incidents.models import (
+    Finding,
+    Incident,
+    Life,
+    Listener,
+    Look,
+    Place,
+    Telling,
+    Word,
+)
+
+#: Incidents that are followed at once. A storm of more is told by the worst of them.
+MOST: Final = 1_000
+#: Of what there is no room for any more the end is still to be told: of so many at once.
+LEAVING: Final = MOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Places for incidents that are followed at once.
+
+    Attributes:
+        most: All of them.
+        reserve: Of these neither a tenant's warnings nor hosts take: they are for critical ones and
+            the platform's.
+        tenants: Warnings of one tenant: the others', too, are to be followed.
+        hosts: Hosts that ask for fewer requests: there may be as many as sites.
+        leaving: Those that there is no room for any more, and whose end is still to be told. They
+            are not followed, and take nobody's place.
+    """
+
+    most: int = MOST
+    reserve: int = 250
+    tenants: int = 250
+    hosts: int = 200
+    leaving: int = LEAVING
+
+
+ROOM: Final = Room()
+
+
+class _Rank(IntEnum):
+    """What is kept before what."""
+
+    CRITICAL_OF_THE_PLATFORM = 0
+    CRITICAL = 1
+    OF_THE_PLATFORM = 2
+    WARNING = 3
+    SUSPECTED = 4
+    OVER_AND_TOLD = 5
+
+
+class _Candidate(NamedTuple):
+    """An incident, or a finding that wants to be one; sorts the first to be kept first."""
+
+    rank: _Rank
+    is_new: bool
+    since_ms: float
+    key: str
+    kind: Kind
+    place: Place
+    met_by: str
+
+
+def with_room(known: Mapping[str, Incident], new: Iterable[Finding], room: Room = ROOM) -> set[str]:
+    """Keys of what is followed from now on.
+
+    Args:
+        known: What is followed, as the look has left it.
+        new: Findings that are not followed yet.
+        room: How many may be.
+    """
+    candidates = [
+        _Candidate(
+            _rank(each.kind, each.place, each.life, owed=each.owed),
+            False,  # noqa: FBT003  a field of a sort key
+            each.since.timestamp(),
+            each.key,
+            each.kind,
+            each.place,
+            each.met_by,
+        )
+        for each in known.values()
+    ]
+    candidates += [
+        _Candidate(
+            _rank(each.kind, each.place, Life.SUSPECTED, owed=False),
+            True,  # noqa: FBT003  a field of a sort key
+            0.0,
+            each.key,
+            each.kind,
+            each.place,
+            each.met_by,
+        )
+        for each in new
+    ]
+    kept: set[str] = set()
+    ordinary, hosts = 0, 0
+    tenants: Counter[str] = Counter()
+    met_by: Counter[str] = Counter()
+    for one in sorted(candidates):
+        if len(kept) >= room.most:
+            break
+        if not _is_grave(one.kind, one.place):
+            tenant, is_host = one.place.tenant, one.kind in KINDS_OF_HOSTS
+            if ordinary >= room.most - room.reserve:
+                continue
+            if is_host and hosts >= room.hosts:
+                continue
+            free = room.hosts - hosts
+            if is_host and one.is_new and one.met_by and met_by[one.met_by] >= free:
+                continue
+            if tenant and tenants[tenant] >= room.tenants:
+                continue
+            ordinary, hosts = ordinary + 1, hosts + is_host
+            tenants[tenant] += 1
+            met_by[one.met_by] += is_host
+        kept.add(one.key)
+    return kept
+
+
+def let_go(incident: Incident, now: datetime) -> Incident:
+    """An incident that is followed no more; to be kept while it owes anybody a word.
+
+    One that there was no room for is over as far as anybody will ever know: what goes on is found
+    again, as another one, once there is room. Who may have heard of its beginning is told of that.
+    """
+    if incident.life is Life.SUSPECTED:
+        return incident
+    told = {each.value: _owing_any_end(incident.telling(each)) for each in Listener}
+    incident = replace(incident, **told)
+    if incident.life is Life.OVER:
+        return incident
+    said = f"not followed any longer, as too much else is wrong; last seen: {incident.said}"
+    return replace(incident, life=Life.OVER, over_at=now, looked_at=now, said=said, displaced=True)
+
+
+def _owing_any_end(telling: Telling) -> Telling:
+    """Owe the end to whom it is open, or who has just been told of one or the other."""
+    may_be_open = telling.told in (Word.OPENED, Word.REMINDER) or telling.tried
+    if telling.owed is Word.RECOVERED:
+        return telling if may_be_open else replace(telling, owed=None)
+    return replace(telling, owed=Word.RECOVERED if may_be_open else None, tried=False)
+
+
+def _is_grave(kind: Kind, place: Place) -> bool:
+    """Whether the reserve is for it."""
+    is_platforms = not place.tenant and kind not in KINDS_OF_HOSTS
+    return is_platforms or ADVICE[kind].severity is Severity.CRITICAL
+
+
+def _rank(kind: Kind, place: Place, life: Life, *, owed: bool) -> _Rank:
+    if life is Life.OVER and not owed:
+        return _Rank.OVER_AND_TOLD
+    if ADVICE[kind].severity is Severity.CRITICAL:
+        return _Rank.CRITICAL if place.tenant else _Rank.CRITICAL_OF_THE_PLATFORM
+    if _is_grave(kind, place):
+        return _Rank.OF_THE_PLATFORM
+    return _Rank.SUSPECTED if life is Life.SUSPECTED else _Rank.WARNING
+
+
+Incidents = Mapping[str, Incident]
+
+
+def step(
+    known: Incidents, look: Look, now: datetime, limits: AlarmLimits, room: Room = ROOM
+) -> dict[str, Incident]:
+    """The incidents after a look, by key; what is over and told of and will not be missed is gone.
+
+    So is what there is no room for (monitoring.incidents.lifecycle), once who was told of it has
+    been told that it is followed no more; until then it is not found anew.
+
+    Args:
+        known: Those before it, by key.
+        look: What was found.
+        now: When; no earlier than the looks before.
+        limits: The stage's.
+        room: How many are followed.
+    """
+    found = {finding.key: finding for finding in look.findings}
+    after: dict[str, Incident] = {}
+    for key, incident in known.items():
+        if incident.displaced:
+            continue
+        if key in found:
+            after[key] = _bad(incident, found[key], now, limits)
+        elif key in look.unknown or incident.kind in look.unseen:
+            after[key] = _reminded(replace(incident, looked_at=now), now, limits)
+        elif (kept := _good(incident, now, limits)) is not None:
+            after[key] = kept
+    new = {key: each for key, each in found.items() if key not in known}
+    followed = with_room(after, new.values(), room)
+    leaving = [each for each in known.values() if each.displaced]
+    leaving += [let_go(each, now) for key, each in after.items() if key not in followed]
+    after = {key: each for key, each in after.items() if key in followed}
+    untold = (each for each in leaving if each.life is Life.OVER and each.owed)
+    after |= {each.key: each for each in islice(untold, room.leaving)}
+    for key, finding in new.items():
+        if key in followed:
+            after[key] = _opened(_suspected(finding, now), now, limits)
+    return after
+
+
+def left_out(after: Incidents, look: Look) -> int:
+    """How many findings of a look are not among the incidents after it: there was no room."""
+    followed = {key for key, each in after.items() if not each.displaced}
+    return len({finding.key for finding in look.findings} - followed)
+
+
+def told(telling: Telling, now: datetime) -> Telling:
+    """After what is owed has been said."""
+    if telling.owed is None:
+        return telling
+    reminders = telling.reminders + 1 if telling.owed is Word.REMINDER else 0
+    return Telling(told=telling.owed, told_at=now, reminders=reminders)
+
+
+def tried(telling: Telling) -> Telling:
+    """Before what is owed is sent: from then on it may have been heard."""
+    return replace(telling, tried=telling.owed is not None)
+
+
+def calm_wanted(incident: Incident, limits: AlarmLimits) -> int:
+    """Looks in a row without it that end it."""
+    most = max(limits.good_looks, limits.most_good_looks)
+    return min(most, limits.good_looks << min(incident.returns, 20))
+
+
+def pause(reminders: int, limits: AlarmLimits) -> timedelta:
+    """What lies between the last word and the next reminder.
+
+    >>> [pause(n, AlarmLimits()).total_seconds() / 3600 for n in (0, 1, 2, 9)]
+    [1.0, 2.0, 4.0, 24.0]
+    """
+    longest = max(limits.reminder_seconds, limits.most_reminder_seconds)
+    return timedelta(seconds=min(longest, limits.reminder_seconds * 2.0 ** min(reminders, 40)))
+
+
+def latest(mine: Iterable[Incident], theirs: Iterable[Incident]) -> dict[str, Incident]:
+    """Of two memories of the same incidents what was looked at later, by key; mine at a tie."""
+    merged = {incident.key: incident for incident in theirs}
+    for incident in mine:
+        other = merged.get(incident.key)
+        if other is None or other.looked_at <= incident.looked_at:
+            merged[incident.key] = incident
+    return merged
+
+
+def _suspected(finding: Finding, now: datetime) -> Incident:
+    name = hashlib.sha256(f"{finding.key}@{to_ms(now)}".encode()).hexdigest()
+    return Incident(
+        id=name[:24],
+        kind=finding.kind,
+        place=finding.place,
+        life=Life.SUSPECTED,
+        said=finding.said,
+        value=finding.value,
+        worst=finding.value,
+        threshold=finding.threshold,
+        since=now,
+        found_at=now,
+        looked_at=now,
+        met_by=finding.met_by,
+    )
+
+
+def _bad(incident: Incident, finding: Finding, now: datetime, limits: AlarmLimits) -> Incident:
+    """After a look that has found it."""
+    in_a_row = incident.bad > 0 and incident.good == 0
+    incident = replace(
+        incident,
+        said=finding.said,
+        value=finding.value,
+        worst=max(incident.worst, finding.value),
+        threshold=finding.threshold,
+        since=incident.since if incident.life is Life.OPEN or in_a_row else now,
+        found_at=now,
+        looked_at=now,
+        bad=incident.bad + 1 if in_a_row else 1,
+        good=0,
+        met_by=incident.met_by or finding.met_by,
+    )
+    if incident.life is Life.OPEN:
+        return _reminded(incident, now, limits)
+    return _opened(incident, now, limits)
+
+
+def _opened(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident:
+    """Open, if that has been found often enough."""
+    if incident.bad < looks_wanted(incident.kind, limits.bad_looks):
+        return incident
+    return replace(
+        incident,
+        life=Life.OPEN,
+        opened_at=incident.opened_at or now,
+        returns=incident.returns + (incident.life is Life.OVER),
+        **_changed(incident, _owing_the_start),
+    )
+
+
+def _good(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident | None:
+    """After a look that has not found it; None where it need not be known any more."""
+    incident = replace(incident, looked_at=now, bad=0, good=incident.good + 1)
+    if incident.life is Life.SUSPECTED:
+        return None
+    if incident.life is Life.OPEN:
+        if incident.good < calm_wanted(incident, limits):
+            return _reminded(incident, now, limits)
+        return replace(incident, life=Life.OVER, over_at=now, **_changed(incident, _owing_the_end))
+    over_at = incident.over_at or now
+    may_return = now - over_at < timedelta(seconds=limits.flap_seconds)
+    return incident if may_return or incident.owed else None
+
+
+def _reminded(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident:
+    """Owe people and phones a reminder, each if it is time; machines forget nothing."""
+    if incident.life is not Life.OPEN:
+        return incident
+    return replace(
+        incident,
+        people=_owing_a_reminder(incident.people, now, limits),
+        phones=_owing_a_reminder(incident.phones, now, limits),
+    )
+
+
+def _changed(incident: Incident, change: Callable[[Telling], Telling]) -> dict[str, Telling]:
+    """What becomes of what everybody is told who hears of such an incident."""
+    critical = incident.severity is Severity.CRITICAL
+    return {
+        each.value: change(incident.telling(each))
+        for each in Listener
+        if critical or each is not Listener.PHONES
+    }
+
+
+def _owing_a_reminder(telling: Telling, now: datetime, limits: AlarmLimits) -> Telling:
+    if telling.owed is not None or telling.told_at is None:
+        return telling
+    if now - telling.told_at < pause(telling.reminders, limits):
+        return telling
+    return replace(telling, owed=Word.REMINDER, tried=False)
+
+
+def _owing_the_start(telling: Telling) -> Telling:
+    # Whose end nobody can have been told of is still open to them.
+    open_to_them = telling.told in (Word.OPENED, Word.REMINDER) and not telling.tried
+    return replace(telling, owed=None if open_to_them else Word.OPENED, tried=False)
+
+
+def _owing_the_end(telling: Telling) -> Telling:
+    # Also where its start is owed: the one message tells both.
+    return replace(telling, owed=Word.RECOVERED, tried=False)

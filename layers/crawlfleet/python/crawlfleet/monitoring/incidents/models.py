@@ -1,0 +1,227 @@
+"""What is wrong, and its life from the first look that finds it to the last word about it (A11)."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity
+
+
+class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
+    """Where: a tenant's biz, or a part of the platform, which is no tenant's.
+
+    Attributes:
+        tenant: Whose; empty for the platform's own.
+        biz: Of the tenant.
+        part: ``redis``, ``mongodb``, ``host``, ``workers``, ``scheduler``, ``config`` or
+            ``monitor``.
+        name: Which of them: the node, the host.
+    """
+
+    tenant: str = ""
+    biz: str = ""
+    part: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.tenant:
+            return f"biz {self.tenant}/{self.biz}"
+        if not self.name or self.name == self.part:
+            return self.part
+        return f"{self.part} {self.name}"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that one look has found wrong.
+
+    ``value`` is how bad it is and ``threshold`` what it must not exceed, in the unit that ``said``,
+    a sentence about both, has them in. ``met_by`` is a tenant that has met the host, if one has.
+    """
+
+    kind: Kind
+    place: Place
+    value: float
+    threshold: float
+    said: str
+    met_by: str = ""
+
+    @property
+    def key(self) -> str:
+        """What makes two findings the same thing."""
+        return key_of(self.kind, self.place)
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look says of everything: what is wrong, and of what it knows nothing.
+
+    What is in none of them is well. ``unknown`` holds keys of findings, ``unseen`` kinds of which
+    nothing at all was seen.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    unknown: frozenset[str] = frozenset()
+    unseen: frozenset[Kind] = frozenset()
+
+
+class Life(StrEnum):
+    """Where an incident is: not sure yet, told or about to be, over."""
+
+    SUSPECTED = "suspected"
+    OPEN = "open"
+    OVER = "over"
+
+
+class Word(StrEnum):
+    """What there is to say of an incident."""
+
+    OPENED = "opened"
+    REMINDER = "reminder"
+    RECOVERED = "recovered"
+
+
+class Listener(StrEnum):
+    """Who is told: people of everything by e-mail, phones of what is critical, machines in JSON."""
+
+    PEOPLE = "people"
+    PHONES = "phones"
+    MACHINES = "machines"
+
+
+class Telling(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a kind of listener has been told: what is owed, and what was said last and when.
+
+    ``tried`` says that what is owed may have been heard already: it was about to be sent, and
+    nobody knows what came of it. ``reminders`` counts those since the incident opened.
+    """
+
+    owed: Word | None = None
+    tried: bool = False
+    told: Word | None = None
+    told_at: datetime | None = None
+    reminders: int = 0
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that lasts.
+
+    Attributes:
+        id: What people and programs call it; what comes back soon keeps it.
+        kind: What it is.
+        place: Where it is.
+        life: How far it has come.
+        said: The latest finding in a sentence.
+        value: Of the latest finding.
+        worst: The highest there has been.
+        threshold: Of the latest finding.
+        since: The first of the looks in a row that found it, when it opened the last time.
+        found_at: The last look that found it.
+        looked_at: The last look at all.
+        opened_at: When it opened first; None while it is suspected.
+        over_at: When it was last found to be over.
+        bad: Looks in a row that found it.
+        good: Looks in a row that did not, since.
+        returns: How often it has come back.
+        met_by: A tenant that has met the host, for sharing the places; empty where none is known.
+        displaced: Whether it is over because there was no room for it: only its end is to be told.
+        people: What people have been told.
+        phones: What phones have been told: nothing ever of what is not critical.
+        machines: What machines have been told.
+    """
+
+    id: str
+    kind: Kind
+    place: Place
+    life: Life
+    said: str
+    value: float
+    worst: float
+    threshold: float
+    since: datetime
+    found_at: datetime
+    looked_at: datetime
+    opened_at: datetime | None = None
+    over_at: datetime | None = None
+    bad: int = 1
+    good: int = 0
+    returns: int = 0
+    met_by: str = ""
+    displaced: bool = False
+    people: Telling = Telling()
+    phones: Telling = Telling()
+    machines: Telling = Telling()
+
+    @property
+    def key(self) -> str:
+        """What makes two findings the same thing."""
+        return key_of(self.kind, self.place)
+
+    @property
+    def severity(self) -> Severity:
+        """Whether somebody is to be woken."""
+        return ADVICE[self.kind].severity
+
+    @property
+    def owed(self) -> bool:
+        """Whether anybody is still to be told anything."""
+        return any(self.telling(each).owed is not None for each in Listener)
+
+    def telling(self, listener: Listener) -> Telling:
+        """What that kind of listener has been told."""
+        match listener:
+            case Listener.PEOPLE:
+                return self.people
+            case Listener.PHONES:
+                return self.phones
+            case Listener.MACHINES:
+                return self.machines
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What went out: the last hour's messages; when one that sums up did."""
+
+    sent_at: tuple[datetime, ...] = ()
+    summed_at: datetime | None = None
+
+
+class Desk(msgspec.Struct, frozen=True, kw_only=True):
+    """What has been sent to people, and what to phones, each with an hour's measure of its own."""
+
+    people: Sent = Sent()
+    phones: Sent = Sent()
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for people, in the forms that e-mail and SMS take.
+
+    Attributes:
+        subject: Of an e-mail: ASCII, one line, fewer than 100 characters.
+        text: Of an e-mail.
+        short: For phones: ASCII, at most 140 characters, which is one of them.
+        severity: The highest of what it tells.
+        words: What it says: opened, reminder, recovered.
+    """
+
+    subject: str
+    text: str
+    short: str
+    severity: Severity
+    words: tuple[Word, ...]
+
+
+class Bulletin(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for machines: incidents of one tenant (or of the platform: empty) as JSON."""
+
+    tenant: str
+    document: str
+    severity: Severity
+    words: tuple[Word, ...]
+
+
+def key_of(kind: Kind, place: Place) -> str:
+    """What makes two findings the same thing.
+
+    >>> key_of(Kind.BACKLOG, Place(tenant="acme", biz="docs"))
+    'backlog|acme|docs||'
+    """
+    return f"{kind}|{place.tenant}|{place.biz}|{place.part}|{place.name}"

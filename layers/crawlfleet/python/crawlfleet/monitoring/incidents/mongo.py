@@ -1,0 +1,170 @@
+"""Incidents on the home node: the present in one collection, what is past in another for a while.
+
+``incidents`` has one document a thing that is, or lately was, wrong; its ``_id`` is the incident's
+key, so there is never a second one of it. ``incidents_past`` keeps by ``id`` what will not change
+any more. ``incident_desk`` holds the turn and what has been sent.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import fields
+from pymongo import ASCENDING, DESCENDING, DeleteOne, IndexModel, ReplaceOne
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.monitoring.incidents.lifecycle import LEAVING, MOST
+from crawlfleet.monitoring.incidents.models import Desk, Incident, Life
+from crawlfleet.monitoring.incidents.service import Book
+
+log = logging.getLogger(__name__)
+
+#: How long what is past is kept.
+LIFE: Final = timedelta(days=90)
+#: All incidents together may take so long: parts that are away are told of by this very call.
+SECONDS: Final = 5.0
+
+_DESK: Final = "desk"
+_NEVER: Final = from_ms(0)
+
+
+class MongoIncidentBook:
+    """ports.IncidentBook."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._sure = False
+
+    def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
+        """See ports.IncidentBook.take_turn."""
+        free = {"_id": _DESK, "$or": [{"until": {"$lte": now}}, {"by": by}, {"until": None}]}
+        with border(SECONDS):
+            try:
+                self._desk().update_one(
+                    free, {"$set": {"by": by, "until": now + term}}, upsert=True
+                )
+            except DuplicateKeyError:  # there is a desk, and it is not free
+                return False
+        return True
+
+    def end_turn(self, by: str) -> None:
+        """See ports.IncidentBook.end_turn."""
+        with border(SECONDS):
+            self._desk().update_one({"_id": _DESK, "by": by}, {"$set": {"until": _NEVER}})
+
+    def read(self) -> Book:
+        """See ports.IncidentBook.read."""
+        with border(SECONDS):
+            # Whoever died while it wrote may have left those there that had to make room.
+            found = self._present().find().sort("_id", ASCENDING).limit(LEAVING + 2 * MOST)
+            incidents = tuple(_readable(found))
+            desk = self._desk().find_one({"_id": _DESK}) or {}
+        return Book(incidents, _sent(desk))
+
+    def write(
+        self, incidents: Iterable[Incident], desk: Desk, past: Iterable[Incident] = ()
+    ) -> None:
+        """See ports.IncidentBook.write."""
+        gone = tuple(past)
+        kept = [
+            ReplaceOne({"_id": each.id}, _document(each), upsert=True)
+            for each in gone
+            if each.opened_at is not None
+        ]
+        # First where it is to stay: whoever dies in between leaves it twice, and never nowhere.
+        changes: list[ReplaceOne[Document] | DeleteOne] = [
+            *(ReplaceOne({"_id": each.key}, _document(each), upsert=True) for each in incidents),
+            *(DeleteOne({"_id": each.key, "id": each.id}) for each in gone),
+        ]
+        with border(SECONDS):
+            if kept:
+                self._past().bulk_write(kept, ordered=False)
+            if changes:
+                self._present().bulk_write(changes, ordered=False)
+            sent = msgspec.to_builtins(desk, builtin_types=(datetime,))
+            self._desk().update_one({"_id": _DESK}, {"$set": sent}, upsert=True)
+
+    def find(
+        self,
+        tenants: Sequence[str] | None,
+        *,
+        open_only: bool,
+        before: tuple[int, str] | None,
+        limit: int,
+    ) -> list[Incident]:
+        """See ports.IncidentBook.find."""
+        match: Document = {"opened_at": {"$type": "date"}}
+        if tenants is not None:
+            match["place.tenant"] = {"$in": list(tenants)}
+        if before is not None:
+            at, name = from_ms(before[0]), before[1]
+            match["$or"] = [{"opened_at": {"$lt": at}}, {"opened_at": at, "id": {"$lt": name}}]
+        if open_only:
+            match["life"] = Life.OPEN.value
+        order = [("opened_at", DESCENDING), ("id", DESCENDING)]
+        found: dict[str, Incident] = {}
+        with border():
+            for place in (self._present(),) if open_only else (self._past(), self._present()):
+                listed = _readable(place.find(match).sort(order).limit(limit))
+                found |= {each.id: each for each in listed}
+        return sorted(found.values(), key=_newest, reverse=True)[:limit]
+
+    def _present(self) -> Collection[Document]:
+        return self._nodes.control("incidents")
+
+    def _desk(self) -> Collection[Document]:
+        return self._nodes.control("incident_desk")
+
+    def _past(self) -> Collection[Document]:
+        past = self._nodes.control("incidents_past")
+        if not self._sure:
+            life = int(LIFE.total_seconds())
+            past.create_indexes(
+                [
+                    IndexModel([("opened_at", DESCENDING), ("id", DESCENDING)], name="by_time"),
+                    IndexModel(
+                        [(name, DESCENDING) for name in ("place.tenant", "opened_at", "id")],
+                        name="by_tenant",
+                    ),
+                    IndexModel([("over_at", ASCENDING)], name="ttl", expireAfterSeconds=life),
+                ]
+            )
+            self._sure = True
+        return past
+
+
+def _document(incident: Incident) -> Document:
+    document: Document = msgspec.to_builtins(incident, builtin_types=(datetime,))
+    return document
+
+
+def _readable(documents: Iterable[Document]) -> Iterator[Incident]:
+    """Incidents as they were written; what another version wrote otherwise is left alone."""
+    for document in documents:
+        try:
+            yield msgspec.convert(document, Incident)
+        except msgspec.ValidationError as error:
+            which: Any = document.get("_id")
+            log.warning("an incident cannot be read", extra={"id": which, "reason": str(error)})
+
+
+def _sent(desk: Document) -> Desk:
+    """What has been sent, or nothing where another version wrote it otherwise.
+
+    A measure that begins anew lets a few messages more through; a look that fails tells nobody.
+    """
+    known = {each.name: desk[each.name] for each in fields(Desk) if each.name in desk}
+    try:
+        return msgspec.convert(known, Desk)
+    except msgspec.ValidationError as error:
+        log.warning("what has been sent cannot be read", extra={"reason": str(error)})
+        return Desk()
+
+
+def _newest(incident: Incident) -> tuple[int, str]:
+    return 0 if incident.opened_at is None else to_ms(incident.opened_at), incident.id

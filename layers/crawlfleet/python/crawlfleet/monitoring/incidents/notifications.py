@@ -1,0 +1,403 @@
+"""What to do about an incident, with the names of its own place in it.
+
+Which messages go out with a look, and how many (SPEC.md A11): a storm is told, not passed on.
+
+People get a message for each incident while those are few. More than ``singly`` in one look, or
+than ``messages_an_hour`` in an hour, become one message that sums them up, at most one every
+``digest_seconds``; until then what is owed waits. So however much goes wrong, nobody gets more than
+``messages_an_hour`` and ``3600 / digest_seconds`` messages in an hour, and nothing is left out.
+Phones have the same measure, by themselves: only what is critical counts there.
+
+Machines get everything with the next look, each tenant's by itself, so that a subscription may be
+filtered to one tenant.
+
+Messages about incidents in words (SPEC.md A11): what, where, since when, how bad, what to do.
+
+An e-mail's subject is ASCII, one line and shorter than 100 characters, as SNS wants it; an SMS is
+one of 140 characters at most, as longer ones are cut into several. Texts of others (errors) have
+been cleaned before, by who quotes them; here everything is made one line and bounded.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawlfleet.config.documents.stage import AlarmLimits
+from crawlfleet.kernel.redaction import one_line
+from crawlfleet.kernel.time import span
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Severity
+from crawlfleet.monitoring.incidents.lifecycle import pause
+from crawlfleet.monitoring.incidents.models import (
+    Bulletin,
+    Incident,
+    Letter,
+    Listener,
+    Place,
+    Sent,
+    Telling,
+    Word,
+)
+
+_BIZ: Final = "BIZ"
+_NODE: Final = "NODE"
+_HOST: Final = "HOST"
+
+
+def advised(incident: Incident) -> str:
+    """The kind's advice for this biz, node or host."""
+    place = incident.place
+    named = {_BIZ: place.biz, _NODE: str(place), _HOST: place.name}
+    text = ADVICE[incident.kind].do
+    for word, name in named.items():
+        text = text.replace(word, name) if name else text
+    return text
+
+
+_HOUR: Final = timedelta(hours=1)
+#: Incidents in one message for machines, of about 1 KB each; longer ones are halved (wording).
+CHUNK: Final = 100
+
+
+class Sending(NamedTuple):
+    """A message to people or phones: of which incidents, and whether it sums up too many."""
+
+    incidents: tuple[Incident, ...]
+    sums_up: bool
+
+
+def owed_letters(
+    incidents: Iterable[Incident],
+    sent: Sent,
+    now: datetime,
+    limits: AlarmLimits,
+    to: Listener = Listener.PEOPLE,
+) -> list[Sending]:
+    """What people, or phones, are told now, the gravest first."""
+    owed = sorted((each for each in incidents if each.telling(to).owed), key=gravity)
+    if not owed:
+        return []
+    if len(owed) <= min(limits.singly, limits.messages_an_hour - len(_lately(sent, now))):
+        return [Sending((each,), sums_up=False) for each in owed]
+    pause = timedelta(seconds=limits.digest_seconds)
+    if sent.summed_at is not None and now - sent.summed_at < pause:
+        return []
+    return [Sending(tuple(owed), sums_up=True)]
+
+
+def after_letter(sent: Sent, now: datetime, *, sums_up: bool) -> Sent:
+    """What went out, after one message more."""
+    if sums_up:
+        return Sent(sent_at=_lately(sent, now), summed_at=now)
+    return Sent(sent_at=(*_lately(sent, now), now), summed_at=sent.summed_at)
+
+
+def owed_bulletins(incidents: Iterable[Incident]) -> Iterator[tuple[Incident, ...]]:
+    """What machines are told now: of which incidents of one tenant each message is."""
+    owed: dict[str, list[Incident]] = defaultdict(list)
+    for each in sorted(incidents, key=gravity):
+        if each.machines.owed:
+            owed[each.place.tenant].append(each)
+    for theirs in owed.values():
+        for start in range(0, len(theirs), CHUNK):
+            yield tuple(theirs[start : start + CHUNK])
+
+
+def gravity(incident: Incident) -> tuple[bool, datetime, str]:
+    """Sorts the gravest first, of these the oldest."""
+    return incident.severity is not Severity.CRITICAL, incident.since, incident.key
+
+
+def _lately(sent: Sent, now: datetime) -> tuple[datetime, ...]:
+    return tuple(at for at in sent.sent_at if at > now - _HOUR)
+
+
+#: SNS: "less than 100 characters".
+SUBJECT_CHARACTERS: Final = 99
+SHORT_CHARACTERS: Final = 140
+#: Incidents that a message which sums up has a line for.
+NAMED: Final = 20
+#: Of a message to machines. SNS takes 256 KB with the attributes, and counts bytes.
+DOCUMENT_BYTES: Final = 200_000
+_LINE_CHARACTERS: Final = 200
+_SAID_CHARACTERS: Final = 500
+TEXT_CHARACTERS: Final = 8_000
+
+
+def letter(
+    stage: str,
+    incident: Incident,
+    limits: AlarmLimits,
+    now: datetime,
+    to: Listener = Listener.PEOPLE,
+) -> Letter:
+    """The message to people, or to phones, about one incident that owes them a word."""
+    telling = incident.telling(to)
+    word = _owed(telling)
+    advice = ADVICE[incident.kind]
+    head = f"crawlfleet {stage}"
+    what = f"{_capital(str(incident.place))}: {advice.title}"
+    subject = f"{head} {_label(incident, word)}: {incident.place}: {advice.title}"
+    said = one_line(incident.said, _SAID_CHARACTERS)
+    if word is Word.RECOVERED:
+        over_at = incident.over_at or now
+        lines = [
+            f"{what}. {_ENDED[incident.displaced]}",
+            "",
+            f"Since:     {_moment(incident.since)}",
+            f"Until:     {_moment(over_at)}, after {_lasted(incident.since, over_at)}",
+            f"Last seen: {said}",
+            *_unheard(telling),
+            "",
+            _TO_DO_AFTERWARDS[incident.displaced],
+        ]
+        short = f"{subject}, after {_lasted(incident.since, over_at)}"
+    else:
+        reminders = telling.reminders + (word is Word.REMINDER)
+        next_one = pause(reminders, limits).total_seconds()
+        lines = [
+            f"{what}.",
+            "",
+            f"How bad:   {said}" + _worst(incident),
+            f"Since:     {_moment(incident.since)}, for {_lasted(incident.since, now)}"
+            + _returned(incident),
+            f"Severity:  {incident.severity}",
+            f"What next: {advised(incident)}",
+            "",
+            f"You will be reminded in {span(next_one)} if it lasts, and told when it is over.",
+            "What it is measured by are thresholds and alarms of the stage document.",
+        ]
+        short = f"{subject}: {said}"
+    lines += ["", f"Incident {incident.id}. All that are open: crawlfleet incidents"]
+    return Letter(
+        subject=_ascii(subject, SUBJECT_CHARACTERS),
+        text="\n".join(lines)[:TEXT_CHARACTERS],
+        short=_ascii(short, SHORT_CHARACTERS),
+        severity=incident.severity,
+        words=(word,),
+    )
+
+
+def summary(
+    stage: str, incidents: Sequence[Incident], now: datetime, to: Listener = Listener.PEOPLE
+) -> Letter:
+    """One message to people, or to phones, about many incidents that each owe them a word."""
+    words = Counter(_owed(each.telling(to)) for each in incidents)
+    counted = ", ".join(f"{words[word]:,} {_COUNTED[word]}" for word in Word if words[word])
+    severity = max_severity(incidents)
+    subject = f"crawlfleet {stage} {_SHOWN[severity]}: {counted}"
+    kinds = Counter((each.kind, _owed(each.telling(to))) for each in incidents)
+    lines = [f"Much has changed at once, so this is one message: {counted}.", ""]
+    for (kind, word), count in sorted(kinds.items(), key=lambda each: (-each[1], each[0])):
+        lines.append(f"{count:>6,} x {ADVICE[kind].title} ({_COUNTED[word]})")
+    lines += ["", "The gravest of them:" if len(incidents) > NAMED else "These are:", ""]
+    for each in incidents[:NAMED]:
+        word = _owed(each.telling(to))
+        line = f"{_label(each, word)}: {each.place}: {ADVICE[each.kind].title}"
+        lines.append("- " + one_line(f"{line}: {each.said}", _LINE_CHARACTERS))
+    if len(incidents) > NAMED:
+        lines.append(f"- and {len(incidents) - NAMED:,} more")
+    lines += [
+        "",
+        "What next: begin with parts that do not answer, as much of the rest follows from them.",
+        f"All that are open, with what to do about each: crawlfleet incidents ({_moment(now)})",
+    ]
+    return Letter(
+        subject=_ascii(subject, SUBJECT_CHARACTERS),
+        text="\n".join(lines)[:TEXT_CHARACTERS],
+        short=_ascii(
+            f"{subject}; first: {incidents[0].place}: {ADVICE[incidents[0].kind].title}",
+            SHORT_CHARACTERS,
+        ),
+        severity=severity,
+        words=tuple(word for word in Word if words[word]),
+    )
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """An incident as machines read it."""
+
+    id: str
+    event: Word
+    kind: str
+    severity: Severity
+    place: Place
+    title: str
+    said: str
+    value: float
+    worst: float
+    threshold: float
+    since: datetime
+    over_at: datetime | None
+    returns: int
+    do: str
+
+
+def bulletin(stage: str, incidents: Sequence[Incident], now: datetime) -> Bulletin:
+    """The message to machines about incidents of one tenant, each of which owes them a word."""
+    entries = [
+        _Entry(
+            id=each.id,
+            event=_owed(each.machines),
+            kind=each.kind.value,
+            severity=each.severity,
+            place=each.place,
+            title=ADVICE[each.kind].title,
+            said=one_line(each.said, _SAID_CHARACTERS),
+            value=each.value,
+            worst=each.worst,
+            threshold=each.threshold,
+            since=each.since,
+            over_at=each.over_at if each.machines.owed is Word.RECOVERED else None,
+            returns=each.returns,
+            do=advised(each),
+        )
+        for each in incidents
+    ]
+    tenant = incidents[0].place.tenant
+    document = {"version": 1, "stage": stage, "at": now, "tenant": tenant, "incidents": entries}
+    said = {each.event for each in entries}
+    return Bulletin(
+        tenant=tenant,
+        document=msgspec.json.encode(document).decode(),
+        severity=max_severity(incidents),
+        words=tuple(word for word in Word if word in said),
+    )
+
+
+def bulletins(
+    stage: str, incidents: Sequence[Incident], now: datetime
+) -> Iterator[tuple[tuple[Incident, ...], Bulletin]]:
+    """The messages to machines about incidents of one tenant, and which of them each is about.
+
+    One as a rule: it is halved for as long as it is too long.
+    """
+    made = bulletin(stage, incidents, now)
+    if len(made.document.encode()) <= DOCUMENT_BYTES or len(incidents) == 1:
+        yield tuple(incidents), made
+        return
+    half = len(incidents) // 2
+    yield from bulletins(stage, incidents[:half], now)
+    yield from bulletins(stage, incidents[half:], now)
+
+
+def bare_letter(stage: str, refused: Letter, incidents: Sequence[Incident]) -> Letter:
+    """In the place of a message that was refused: our own words alone, which nothing is wrong with.
+
+    What others have written, names of hosts and bizs included, is left out.
+    """
+    shown = _SHOWN[refused.severity]
+    subject = f"crawlfleet {stage} {shown}: {len(incidents):,} incidents"
+    lines = [
+        "The message about these incidents was refused, so this one has only their names:",
+        "",
+        *(f"- {each.id}: {ADVICE[each.kind].title}" for each in incidents[:NAMED]),
+        *([f"- and {len(incidents) - NAMED:,} more"] if len(incidents) > NAMED else []),
+        "",
+        "All that are open, with what to do about each: crawlfleet incidents",
+    ]
+    return Letter(
+        subject=_ascii(subject, SUBJECT_CHARACTERS),
+        text="\n".join(_ascii(line, _LINE_CHARACTERS) for line in lines),
+        short=_ascii(f"{subject}. See: crawlfleet incidents", SHORT_CHARACTERS),
+        severity=refused.severity,
+        words=refused.words,
+    )
+
+
+def bare_bulletin(
+    stage: str, refused: Bulletin, incidents: Sequence[Incident], now: datetime
+) -> Bulletin:
+    """In the place of a message to machines that was refused: what each incident is called."""
+    document = {
+        "version": 1,
+        "stage": _ascii(stage, _LINE_CHARACTERS),
+        "at": now,
+        "tenant": refused.tenant,
+        "bare": True,
+        "incidents": [
+            {
+                "id": each.id,
+                "event": _owed(each.machines),
+                "kind": each.kind.value,
+                "severity": each.severity,
+            }
+            for each in incidents
+        ],
+    }
+    return Bulletin(
+        tenant=refused.tenant,
+        document=msgspec.json.encode(document).decode(),
+        severity=refused.severity,
+        words=refused.words,
+    )
+
+
+def max_severity(incidents: Sequence[Incident]) -> Severity:
+    """Critical if any is."""
+    critical = any(each.severity is Severity.CRITICAL for each in incidents)
+    return Severity.CRITICAL if critical else Severity.WARNING
+
+
+_SHOWN: Final = {Severity.CRITICAL: "CRITICAL", Severity.WARNING: "warning"}
+_COUNTED: Final = {Word.OPENED: "new", Word.REMINDER: "still open", Word.RECOVERED: "over"}
+#: Of one that is over, and of one that there was no room for.
+_ENDED: Final = {
+    False: "It is over.",
+    True: "It is not followed any longer, as too much else is wrong.",
+}
+_TO_DO_AFTERWARDS: Final = {
+    False: "There is nothing to do, unless it comes back: then this is the same incident.",
+    True: "See to what is graver first. If it lasts you are told anew, as of another incident.",
+}
+
+
+def _label(incident: Incident, word: Word) -> str:
+    severity = _SHOWN[incident.severity]
+    if word is Word.OPENED:
+        return severity
+    if word is Word.RECOVERED:
+        return "no longer followed" if incident.displaced else "over"
+    return f"still {severity}"
+
+
+def _owed(telling: Telling) -> Word:
+    """The word that is owed; whoever asks has looked that there is one."""
+    return telling.owed or Word.REMINDER
+
+
+def _unheard(telling: Telling) -> list[str]:
+    if telling.told in (Word.OPENED, Word.REMINDER):
+        return []
+    return ["Note:      it was over before the message about its beginning could be sent."]
+
+
+def _worst(incident: Incident) -> str:
+    if incident.worst <= incident.value or not incident.threshold:
+        return ""
+    return f" (at worst {incident.worst / incident.threshold:.1f} times the threshold)"
+
+
+def _returned(incident: Incident) -> str:
+    if not incident.returns:
+        return ""
+    return f"; it comes and goes, and has come back {incident.returns:,} times"
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _lasted(since: datetime, until: datetime) -> str:
+    return span(max(0.0, (until - since).total_seconds()))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _ascii(text: str, most: int) -> str:
+    """One line of ASCII that begins with a letter, cut to what fits."""
+    return one_line(text, 10 * most).encode("ascii", "replace").decode()[:most].rstrip()

@@ -1,0 +1,152 @@
+"""What one look of the monitor has seen (SPEC.md A10, A11, C6, H1, H4): the metric journey's noun.
+
+:mod:`crawlfleet.monitoring.sampler` makes it. Metrics, incidents and the wanted number of workers
+are worked out from it and from nothing else, so that all of them speak of the same moment. Whatever
+could not be read is None and is named in :attr:`Sample.unread`: a look never fails as a whole.
+Times are seconds, sizes bytes, shares between 0 and 1, rates per second.
+
+How the platform is and what it runs, as anybody may know it (SPEC.md D11).
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from crawlfleet.fleet.models import FleetSample, LaneSample, Ticked, WorkersSample
+from crawlfleet.requests.queue.stats import NodeHealth
+
+
+class HostSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A host over the last one to two minutes, all workers and tenants together.
+
+    Only the worst and the busiest are in a sample, not every host there is.
+
+    Attributes:
+        host: Its name, with the port where that is not the scheme's own.
+        window_seconds: The time that the counts are about, 60 to 120.
+        answered: Answers that did not ask for less.
+        failed: How many of these said that the page could not be had (5xx but 503).
+        strained: 429, 503 and failed connections.
+        latency_seconds: How long the answers took on average; None where there were none.
+        success_share: Of all that was asked for, what was answered and not failed; None where
+            nothing was asked.
+        throttled: Whether the host is left alone now, or was and is not trusted again yet.
+        backing_off_until: Until when it is left alone; None if it is not.
+        strain: How many strained answers in a row count.
+        interval_seconds: What lies between two turns by adaption alone; 0 for none.
+        running: Downloads under way there now.
+        parked: Requests that wait for it, of the lanes that were looked at.
+        met_by: A tenant that has met it with strain or failures lately, if it is one of those that
+            are looked at for that: for sharing the places, and nobody's to read.
+    """
+
+    host: str
+    window_seconds: float = 60.0
+    answered: int = 0
+    failed: int = 0
+    strained: int = 0
+    latency_seconds: float | None = None
+    success_share: float | None = None
+    throttled: bool = False
+    backing_off_until: datetime | None = None
+    strain: int = 0
+    interval_seconds: float = 0.0
+    running: int = 0
+    parked: int = 0
+    met_by: str = ""
+
+    @property
+    def asked(self) -> int:
+        """Downloads that ended, whatever came of them."""
+        return self.answered + self.strained
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look could not see, and why: ``what`` is ``workers``, ``hosts``, ``acme/docs`` ..."""
+
+    what: str
+    why: str
+
+
+class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that got no worker; ``why`` is its trouble.
+
+    ``since`` is when it came, where it waits still; None where it was given up lately.
+    """
+
+    tenant: str
+    biz: str
+    job: str
+    why: str
+    since: datetime | None = None
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at everything.
+
+    Attributes:
+        at: When the look began.
+        took_seconds: How long it took.
+        revision: The configuration in force; empty where there has never been a right one.
+        lanes: Every lane of the stage, in a stable order.
+        hosts: The worst hosts first, then the busiest; at most ``monitoring.gathering.SHOWN``
+        besides those
+            that have an incident, which take no place of the others.
+        hosts_seen: How many hosts were looked at to find these: ``monitoring.gathering.LOOKED_AT``
+        and
+            those with incidents at most, of however many there are.
+        hosts_throttled: How many of those looked at are throttled, shown or not.
+        workers: None where Redis did not say.
+        fleet: All lanes together, as far as they were read.
+        parts: Redis and each MongoDB node, with figures, what is missing of them, what is wrong.
+        config_refused: Why the newest configuration is not in force; None if it is.
+        stray_items: Items that wait for bizs that there are not; None where that was not read.
+        stray_requests: Requests likewise.
+        ticked: The scheduler's latest tick; None where that was not read.
+        unplaced: Jobs given up lately as no worker suits them, the newest first, then those that
+            wait for one for longer than the stage has patience; None where that was not read.
+        unread: What could not be looked at.
+    """
+
+    at: datetime
+    took_seconds: float = 0.0
+    revision: str = ""
+    lanes: tuple[LaneSample, ...] = ()
+    hosts: tuple[HostSample, ...] = ()
+    hosts_seen: int = 0
+    hosts_throttled: int = 0
+    workers: WorkersSample | None = None
+    fleet: FleetSample = FleetSample()
+    parts: tuple[NodeHealth, ...] = ()
+    config_refused: str | None = None
+    stray_items: int | None = None
+    stray_requests: int | None = None
+    ticked: Ticked | None = None
+    unplaced: tuple[UnplacedJob, ...] | None = ()
+    unread: tuple[Unread, ...] = ()
+
+
+class Vitals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a deep health check finds. Nothing of it is secret: no address, no name of a tenant.
+
+    Attributes:
+        at: When it was found; callers compare it with their own clock.
+        version: Of the code that answers.
+        stage: Where.
+        revision: The configuration in force; empty for none.
+        config_digest: Of its documents (config.validation); empty for none.
+        config_refused: Whether a newer configuration is refused.
+        parts: ``ok`` or what is wrong, by part.
+        workers: None where Redis does not say.
+        ticked: The scheduler's latest tick; None where Redis does not say.
+    """
+
+    at: datetime
+    version: str
+    stage: str
+    revision: str = ""
+    config_digest: str = ""
+    config_refused: bool = False
+    parts: dict[str, str] = {}
+    workers: WorkersSample | None = None
+    ticked: Ticked | None = None

@@ -1,0 +1,209 @@
+"""What a MongoDB node says of itself (SPEC.md A11): storage, memory, slow operations, replicas.
+
+Users of managed clusters may often not ask for all of it. So each figure is asked for on its own:
+what the user has no right to is missing by name, and the rest is there.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from crawlfleet.kernel import metric_names as metrics
+from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
+from crawlfleet.kernel.mongo.connection import PART, SERVER_SELECTION_SECONDS, Document, border
+from crawlfleet.monitoring.store_figures import Figures, HasNoneError, number
+
+T = TypeVar("T")
+
+#: How long the figures of a node may take together: the others are waiting too.
+FIGURES_SECONDS: Final = 8.0
+PINGS: Final = 5
+#: An operation that takes longer is slow.
+SLOW_SECONDS: Final = 1
+#: What the profiler has written within this time counts.
+RECENT: Final = timedelta(seconds=60)
+#: Databases whose profilers are asked; the others' slow operations show while they run.
+PROFILED: Final = 20
+#: Replica set members' states that are as they should be: primary, secondary, arbiter.
+WELL: Final = frozenset({1, 2, 7})
+
+_PRIMARY: Final = 1
+_SECONDARY: Final = 2
+_UNAUTHORISED: Final = 13
+#: No replication is on; there is no such command, or not here, as behind a mongos.
+_HAS_NONE: Final = frozenset({76, 59, 115})
+_NO_RIGHT: Final = "our user has not the right to ask: the role clusterMonitor has it"
+_OURS: Final = "cf_"
+_OPERATIONS: Final = ["query", "insert", "update", "remove", "command", "getmore"]
+
+
+def look(client: MongoClient[Document]) -> Figures:
+    """The figures of a node that answers.
+
+    Raises:
+        StoreUnavailableError: it does not answer a ping.
+    """
+    figures, ends_at = Figures(), time.monotonic() + FIGURES_SECONDS
+
+    def within(step: Callable[[], T]) -> T:
+        return _within(ends_at, step)
+
+    # The driver looks for a server for as long as it is let.
+    soon = time.monotonic() + SERVER_SELECTION_SECONDS
+    figures.put(metrics.LATENCY, _within(soon, lambda: _latency(client)))
+    figures.ask(
+        (
+            metrics.MEMORY_BYTES,
+            metrics.CACHE_RATIO,
+            metrics.CONNECTIONS,
+            metrics.CONNECTIONS_RATIO,
+        ),
+        lambda: read_status(figures, within(lambda: client.admin.command("serverStatus"))),
+    )
+    databases: list[str] = []
+
+    def storage() -> None:
+        found = within(lambda: client.admin.command("listDatabases", nameOnly=False))
+        figures.put(metrics.STORAGE_BYTES, number(found, "totalSize"))
+        names = sorted(one["name"] for one in found["databases"])
+        databases.extend(name for name in names if name.startswith(_OURS))
+
+    figures.ask((metrics.STORAGE_BYTES,), storage)
+    figures.ask(
+        (metrics.MEMBERS, metrics.MEMBERS_UNWELL, metrics.LAG_SECONDS),
+        lambda: read_members(figures, within(lambda: client.admin.command("replSetGetStatus"))),
+    )
+    figures.ask(
+        (metrics.SLOW_OPERATIONS,),
+        lambda: figures.put(metrics.SLOW_OPERATIONS, _slow(client, databases, within)),
+    )
+    return figures
+
+
+def read_status(figures: Figures, status: Mapping[str, Any]) -> None:
+    """Figures of a serverStatus."""
+    resident = number(status, "mem", "resident")
+    figures.put(metrics.MEMORY_BYTES, None if resident is None else resident * 1024 * 1024)
+    cache = number(status, "wiredTiger", "cache")
+    figures.share(
+        metrics.CACHE_RATIO,
+        number(cache, "bytes currently in the cache"),
+        number(cache, "maximum bytes configured"),
+    )
+    current = number(status, "connections", "current")
+    available = number(status, "connections", "available")
+    figures.put(metrics.CONNECTIONS, current)
+    known = isinstance(current, int) and isinstance(available, int)
+    figures.share(metrics.CONNECTIONS_RATIO, current, current + available if known else None)
+
+
+def read_members(figures: Figures, status: Mapping[str, Any]) -> None:
+    """Members, those that are not well, and how far the worst secondary is behind the primary."""
+    members = status["members"]
+    figures.put(metrics.MEMBERS, len(members))
+    figures.put(metrics.MEMBERS_UNWELL, sum(one.get("state") not in WELL for one in members))
+    primaries = [one["optimeDate"] for one in members if one.get("state") == _PRIMARY]
+    if not primaries:
+        figures.missing[metrics.LAG_SECONDS] = "the replica set has no primary"
+        return
+    behind = [
+        (max(primaries) - one["optimeDate"]).total_seconds()
+        for one in members
+        if one.get("state") == _SECONDARY
+    ]
+    # A secondary that was asked later than its primary may seem to be ahead of it.
+    figures.put(metrics.LAG_SECONDS, max(0.0, *behind) if behind else 0.0)
+
+
+def _latency(client: MongoClient[Document]) -> float:
+    """Seconds there and back; the first one may open a connection and does not count."""
+    took = []
+    for _ in range(PINGS + 1):
+        began = time.perf_counter()
+        client.admin.command("ping")
+        took.append(time.perf_counter() - began)
+    return sorted(took[1:])[PINGS // 2]
+
+
+def _slow(
+    client: MongoClient[Document],
+    databases: list[str],
+    within: Callable[[Callable[[], int]], int],
+) -> int:
+    """Operations that are slow now, and those that profilers, where on, have seen lately.
+
+    What runs is not in a profile yet, so nothing counts twice. Without the right to see everybody's
+    operations one sees those of one's own user, which are the functions'.
+    """
+    try:
+        running = within(lambda: _running(client, all_users=True))
+    except StoreError as error:
+        if not _unauthorised(error):
+            raise
+        running = within(lambda: _running(client, all_users=False))
+    return running + sum(_profiled(client, name, within) for name in databases[:PROFILED])
+
+
+def _running(client: MongoClient[Document], *, all_users: bool) -> int:
+    found = list(
+        client.admin.aggregate(
+            [
+                {"$currentOp": {"allUsers": all_users, "idleConnections": False}},
+                {
+                    "$match": {
+                        "secs_running": {"$gte": SLOW_SECONDS},
+                        "op": {"$in": _OPERATIONS},
+                        "ns": {"$regex": f"^{_OURS}"},
+                    }
+                },
+                {"$count": "n"},
+            ]
+        )
+    )
+    return int(found[0]["n"]) if found else 0
+
+
+def _profiled(
+    client: MongoClient[Document], name: str, within: Callable[[Callable[[], int]], int]
+) -> int:
+    def count() -> int:
+        database = client.get_database(name)
+        if not database.command("profile", -1)["was"]:
+            return 0
+        recent = {
+            "ts": {"$gte": datetime.now(UTC) - RECENT},
+            "millis": {"$gte": SLOW_SECONDS * 1000},
+        }
+        return database["system.profile"].count_documents(recent)
+
+    try:
+        return within(count)
+    except StoreError as error:
+        if _unauthorised(error):
+            return 0  # what runs is counted all the same
+        raise
+
+
+def _within(ends_at: float, step: Callable[[], T]) -> T:
+    """A step in what is left of the time; a right that is missing is said in plain words."""
+    left = ends_at - time.monotonic()
+    if left <= 0:
+        raise StoreUnavailableError(PART, f"not answered within {FIGURES_SECONDS:g} s")
+    try:
+        with border(left):
+            return step()
+    except StoreUnavailableError as error:
+        if _unauthorised(error):
+            raise StoreUnavailableError(PART, _NO_RIGHT) from error.__cause__
+        if getattr(error.__cause__, "code", None) in _HAS_NONE:
+            raise HasNoneError(f"{PART}: the node is in no replica set") from error.__cause__
+        raise
+
+
+def _unauthorised(error: StoreError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OperationFailure) and cause.code == _UNAUTHORISED

@@ -1,0 +1,1 @@
+"""Requests: their store in MongoDB, their queue in Redis, their ends."""

@@ -1,0 +1,1 @@
+"""Dead letters: listing, replay, purge."""

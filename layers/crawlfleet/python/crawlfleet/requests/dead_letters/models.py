@@ -1,0 +1,64 @@
+"""Dead letters: which ones are meant, and what a look at them gives."""
+
+import re
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from crawlfleet.requests.models import Tracked
+
+#: A name, of any script, or an address.
+_HOST: Final = re.compile(r"(?=.*\w)[\w.:%-]+\Z")
+
+
+class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is given must hold.
+
+    ``reason`` is the error's class, such as ``PageGone``; ``host`` that of the request's URL (not
+    of where redirects led); ``text`` stands somewhere in the error or in the URL, to the letter.
+    ``status`` is the one that the site answered. ``since`` and ``until`` are about when it was
+    queued: from the first on, before the second.
+    """
+
+    reason: str | None = None
+    status: int | None = None
+    rule: str | None = None
+    host: str | None = None
+    job: str | None = None
+    text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look found, oldest first, and how far it came.
+
+    ``reached`` is the position ``(ts, id)`` up to which everything was looked at; the next look
+    begins there. None: that was all. A look that was cut short may have found nothing at all.
+    """
+
+    letters: tuple[Tracked, ...] = ()
+    reached: tuple[int, str] | None = None
+
+
+def host_named(text: str) -> str | None:
+    """The host as letters have it, where people write it as they see it; None where it is none.
+
+    >>> host_named("Shop.Example:8443"), host_named("https://shop.example/a"), host_named("::1")
+    ('shop.example', 'shop.example', '::1')
+    >>> host_named("shop example") is host_named("https://") is host_named("a:b") is None
+    True
+    """
+    given = text.strip()
+    if "://" not in given:
+        alone = given.count(":") > 1 and not given.startswith("[")  # an address of IPv6
+        given = f"//[{given}]" if alone else f"//{given}"
+    try:
+        parts = urlsplit(given)
+        host = parts.hostname or ""
+        _ = parts.port  # a wrong one is found only when it is asked for
+    except ValueError:
+        return None
+    return host if _HOST.match(host) else None

@@ -1,0 +1,357 @@
+"""Dead letters: looked at, worked on again, thrown away; one at a time or many by what they share.
+
+A replay makes the letter a pending request in the store first, then puts it where it is served
+next, then sees that somebody works on it. If Redis does not answer, recovery queues it later. Doing
+any of it twice is doing it once.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.pools import lane_of
+from crawlfleet.kernel import paging as cursors
+from crawlfleet.kernel.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnknownRuleError,
+)
+from crawlfleet.kernel.ids import RequestId, parse_id
+from crawlfleet.kernel.paging import Listing
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.dead_letters.models import LetterFilter, host_named
+from crawlfleet.requests.dead_letters.ports import DeadLetters
+from crawlfleet.requests.ledger import Journal, JournalLine
+from crawlfleet.requests.models import Entry, Tracked
+from crawlfleet.requests.outcomes import REASONS
+from crawlfleet.requests.ports import RequestStore, RuleStore, Waker, WakeReservations
+from crawlfleet.requests.queue.ports import RequestQueue
+from crawlfleet.requests.submission.service import wake_if_idle
+from crawlfleet.requests.submission.tracking import state_label
+
+#: Most letters that one call replays or purges.
+MOST: Final = 1_000
+#: No more looks are begun after this long; the cursor lets the caller go on.
+LOOK_SECONDS: Final = 5.0
+#: A text that letters are searched for is no longer than this.
+LONGEST_TEXT: Final = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPorts:
+    """The world, as dead letters need it. ``warn`` is told what is wrong but not fatal.
+
+    ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
+    """
+
+    letters: DeadLetters
+    store: RequestStore
+    queue: RequestQueue
+    workers: WakeReservations
+    waker: Waker
+    rules: RuleStore
+    journal: Journal
+    warn: Callable[[str, Exception], None]
+    most: int = MOST
+    look_seconds: float = LOOK_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a call that changes many letters did.
+
+    ``count`` were changed. ``skipped`` matched, but their biz's time to live has passed, so that a
+    replay would come to nothing; they are told, up to the call's limit, by a call without a cursor.
+    ``cursor`` is where the next call goes on, None at the end. A caller that begins anew instead
+    meets what was replayed and has died again meanwhile.
+    """
+
+    count: int
+    skipped: int = 0
+    cursor: str | None = None
+
+    @property
+    def more(self) -> bool:
+        """Whether others may match."""
+        return self.cursor is not None
+
+
+def list_letters(
+    ports: DeadLetterPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    letters: LetterFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+    now: datetime,
+) -> Listing[Tracked]:
+    """Dead letters by time of queueing, oldest first.
+
+    A page may hold fewer than ``limit``, even none, and still say that there is more: it took long
+    to find them. At the end the cursor is None.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    found, resume = _look(ports, lane, biz, _checked(letters), cursor, limit, now)
+    return Listing(found, resume, resume is not None)
+
+
+def look_at(
+    ports: DeadLetterPorts, tree: Tree, tenant: str, biz_name: str, text_id: str
+) -> Tracked:
+    """One dead letter, with the site's last answer.
+
+    Raises:
+        NotFoundError: there is none of that id.
+        ConflictError: it is not dead.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    return _dead(ports, lane, biz, text_id, "dead letters")
+
+
+def replay_one(
+    ports: DeadLetterPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    text_id: str,
+    *,
+    current_rule: bool,
+    by: str,
+    now: datetime,
+) -> Tracked:
+    """Have one dead letter worked on again; returns it as it then stands.
+
+    Raises:
+        NotFoundError: there is none of that id.
+        ConflictError: it is not dead, or its time to live has passed.
+        UnknownRuleError: it is to be read with the present rule, and there is none.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    found = _dead(ports, lane, biz, text_id, "replayed")
+    if found.request.queued_at < _oldest(biz, now):
+        message = (
+            f"the request was queued at {found.request.queued_at.isoformat()} and its time to live"
+            " has passed: submit the page anew"
+        )
+        raise ConflictError(message)
+    versions = _present(ports, lane, biz, [found]) if current_rule else {}
+    entries = ports.letters.replay(lane, biz, [found.request.id], versions, by, now)
+    if not entries:  # somebody else was quicker
+        _dead(ports, lane, biz, text_id, "replayed")
+    _serve(ports, lane, entries, [found])
+    return ports.store.get(lane, biz, found.request.id) or found
+
+
+def purge_one(
+    ports: DeadLetterPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    text_id: str,
+    *,
+    by: str,
+    now: datetime,
+) -> Tracked:
+    """Throw one dead letter away; returns what it was.
+
+    Raises:
+        NotFoundError: there is none of that id.
+        ConflictError: it is not dead.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    found = _dead(ports, lane, biz, text_id, "purged")
+    if not ports.letters.purge(lane, biz, [found.request.id], by, now):
+        _dead(ports, lane, biz, text_id, "purged")
+    _note_purge(ports, lane, by, f"dead letter {found.request.id}", 1, now)
+    return found
+
+
+def replay(
+    ports: DeadLetterPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    letters: LetterFilter,
+    *,
+    current_rule: bool,
+    by: str,
+    limit: int,
+    now: datetime,
+    cursor: str | None = None,
+) -> Changed:
+    """Have dead letters worked on again, oldest first, at most ``limit`` of them.
+
+    Raises:
+        UnknownRuleError: one is to be read with the present rule, and there is none; nothing was
+            changed.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    letters, limit, oldest = _checked(letters), min(limit, ports.most), _oldest(biz, now)
+    skipped = 0
+    if cursor is None:
+        until = min(letters.until or oldest, oldest)
+        gone = msgspec.structs.replace(letters, until=until)
+        skipped = len(_look(ports, lane, biz, gone, None, limit, now)[0])
+    alive = msgspec.structs.replace(letters, since=max(letters.since or oldest, oldest))
+    found, resume = _look(ports, lane, biz, alive, cursor, limit, now)
+    versions = _present(ports, lane, biz, found) if current_rule else {}
+    ids = [one.request.id for one in found]
+    entries = ports.letters.replay(lane, biz, ids, versions, by, now) if ids else []
+    _serve(ports, lane, entries, found)
+    return Changed(len(entries), skipped, resume)
+
+
+def purge(
+    ports: DeadLetterPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    letters: LetterFilter,
+    *,
+    by: str,
+    limit: int,
+    now: datetime,
+    cursor: str | None = None,
+) -> Changed:
+    """Throw dead letters away, oldest first, at most ``limit`` of them."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    limit = min(limit, ports.most)
+    letters = _checked(letters)
+    found, resume = _look(ports, lane, biz, letters, cursor, limit, now)
+    ids = [one.request.id for one in found]
+    count = ports.letters.purge(lane, biz, ids, by, now) if ids else 0
+    if count:
+        _note_purge(ports, lane, by, f"dead letters, {_said(letters)}", count, now)
+    return Changed(count, 0, resume)
+
+
+def _look(
+    ports: DeadLetterPorts,
+    lane: Lane,
+    biz: Biz,
+    letters: LetterFilter,
+    cursor: str | None,
+    limit: int,
+    now: datetime,
+) -> tuple[list[Tracked], str | None]:
+    """Look until there are ``limit``, or no more, or it takes too long; and where to go on."""
+    after = None if cursor is None else cursors.decode(cursor)
+    found: list[Tracked] = []
+    started = time.monotonic()
+    while True:
+        page = ports.letters.find(
+            lane, biz, letters, after=after, limit=limit - len(found), now=now
+        )
+        found += page.letters
+        after = page.reached
+        if after is None:
+            return found, None
+        if len(found) >= limit or time.monotonic() - started > ports.look_seconds:
+            return found, cursors.encode(after)
+
+
+def _dead(ports: DeadLetterPorts, lane: Lane, biz: Biz, text_id: str, done: str) -> Tracked:
+    """The dead letter of that id; ``done`` is what only dead ones can be."""
+    request_id: RequestId = parse_id(text_id)
+    found = ports.store.get(lane, biz, request_id)
+    if found is None:
+        message = f"there is no request {request_id}"
+        raise NotFoundError(message)
+    if found.state != State.DEAD:
+        message = f"the request is {state_label(biz, found.state)}: only dead ones are {done}"
+        raise ConflictError(message)
+    return found
+
+
+def _oldest(biz: Biz, now: datetime) -> datetime:
+    """When a request was queued at the earliest that is still worked on."""
+    return from_ms(to_ms(now - timedelta(seconds=biz.ttl_seconds)) + 1)
+
+
+def _present(
+    ports: DeadLetterPorts, lane: Lane, biz: Biz, letters: Iterable[Tracked]
+) -> dict[str, str]:
+    """The versions that the letters' rules have now, each frozen before anything depends on it."""
+    names = sorted({one.request.body.rule for one in letters} - {""})  # "": nobody can read it
+    gone = [name for name in names if biz.reader(name) is None]
+    if gone:
+        message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
+        raise UnknownRuleError(message)
+    readers = {name: reader for name in names if (reader := biz.reader(name))}
+    for name, reader in readers.items():
+        ports.rules.freeze(lane, name, reader)
+    return {name: reader.version for name, reader in readers.items()}
+
+
+def _serve(
+    ports: DeadLetterPorts, lane: Lane, entries: list[Entry], letters: Iterable[Tracked]
+) -> None:
+    """Put pending requests where they are served next, and see that somebody works.
+
+    Who does what is bound for a pool is started by the tick.
+    """
+    pools = {one.request.id: one.request.pool for one in letters}
+    by_pool: dict[str | None, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_pool[pools.get(entry.id)].append(entry)
+    try:
+        for pool, part in by_pool.items():
+            ports.queue.requeue(lane_of(lane, pool), part)
+        if None in by_pool:
+            wake_if_idle(ports.workers, ports.waker, ports.warn)
+    except StoreUnavailableError as error:
+        ports.warn("replayed, to be queued by recovery", error)
+
+
+def _note_purge(
+    ports: DeadLetterPorts, lane: Lane, by: str, what: str, count: int, now: datetime
+) -> None:
+    """A letter that is removed takes its timeline along; who did it is the journal's to tell."""
+    line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
+    try:
+        ports.journal.note(lane, line)
+    except StoreUnavailableError as error:
+        ports.warn("the journal could not be written", error)
+
+
+def _said(letters: LetterFilter) -> str:
+    given = ((name, getattr(letters, name)) for name in letters.__struct_fields__)
+    return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "all"
+
+
+def _checked(letters: LetterFilter) -> LetterFilter:
+    """The filter, its host as hosts are kept.
+
+    Raises:
+        InvalidRequestError: a text is too long, or none that could be stored; nothing is given up
+            on for such a reason; the host is none.
+    """
+    for name in ("reason", "rule", "host", "job", "text"):
+        value = getattr(letters, name)
+        if value is None:
+            continue
+        if not value or len(value) > LONGEST_TEXT:
+            raise InvalidRequestError.of(name, f"must have 1 to {LONGEST_TEXT} characters")
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise InvalidRequestError.of(name, "is not valid text")
+    if letters.reason is not None and letters.reason not in REASONS:
+        raise InvalidRequestError.of("reason", f"is none of {', '.join(REASONS)}")
+    if letters.host is None:
+        return letters
+    host = host_named(letters.host)
+    if host is None:
+        raise InvalidRequestError.of("host", "is no host, such as shop.example")
+    return msgspec.structs.replace(letters, host=host)

@@ -1,0 +1,1 @@
+"""Ids of requests: blocks, worker numbers and who issues them."""

@@ -1,0 +1,226 @@
+"""Which Snowflake ids an environment may issue next (SPEC.md A2).
+
+An id is 41 bits of milliseconds since 2025, 10 bits of worker number, 12 bits of sequence. For one
+worker number the pair (millisecond, sequence) is one growing *position*; ids are unique because
+every position at or below the worker number's *mark* is spent, and the mark is kept outside the
+environment, under the fence of its lease. Nothing here reads a clock: ``now_ms`` is handed in.
+
+Issuing ids in blocks (SPEC.md A2): lease a worker number, advance its mark, hand out the ids.
+
+The mark lives beside the lease and every block advances it there, so an environment that was
+frozen, or whose number went to another meanwhile, is refused before it can issue anything.
+
+Where ids come from, and the numbers that keep them apart.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+
+from crawlfleet.kernel.errors import (
+    ClockSteppedBackError,
+    IdsError,
+    StoreUnavailableError,
+    WorkerNumbersExhaustedError,
+)
+from crawlfleet.kernel.ids import (
+    SEQUENCE_BITS,
+    SNOWFLAKE_EPOCH_MS,
+    TIME_SHIFT,
+    Block,
+    IdKind,
+    RequestId,
+)
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import Clock, from_ms, to_ms
+from crawlfleet.requests.ids.models import HeldNumber
+
+WORKER_NUMBERS: Final = 1024
+PER_MILLISECOND: Final = 1 << SEQUENCE_BITS
+
+#: Unused positions of this many past milliseconds may still be issued, so that a block of 400,000
+#: never waits. Ids are therefore time-ordered to this much.
+WINDOW_MS: Final = 100
+#: A worker number without a mark may have been used by an environment whose mark was lost with
+#: Redis, and whose clock was ahead by up to this much.
+UNMARKED_GUARD_MS: Final = 250
+#: Further than this the clock is called wrong instead of waited for.
+LONGEST_WAIT_MS: Final = 2_000
+
+
+class Allot(msgspec.Struct, frozen=True):
+    """Positions ``start`` to ``end``, ``end`` excluded; the new mark is ``end``."""
+
+    start: int
+    end: int
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The positions lie ``milliseconds`` ahead of the clock: ask again then."""
+
+    milliseconds: int
+
+
+class SteppedBack(msgspec.Struct, frozen=True):
+    """The clock is ``milliseconds`` behind ids already issued: refuse."""
+
+    milliseconds: int
+
+
+Allotment: TypeAlias = Allot | Wait | SteppedBack
+
+
+def position(now_ms: int, sequence: int = 0) -> int:
+    """The position of a moment, epoch milliseconds, and a sequence number."""
+    return ((now_ms - SNOWFLAKE_EPOCH_MS) << SEQUENCE_BITS) + sequence
+
+
+def first_mark(now_ms: int) -> int:
+    """The mark of a worker number that has none."""
+    return position(now_ms + UNMARKED_GUARD_MS)
+
+
+def allot(mark: int, now_ms: int, count: int) -> Allotment:
+    """Decide which ``count`` positions come next: never one at or below what was issued.
+
+    >>> allot(mark=0, now_ms=SNOWFLAKE_EPOCH_MS + 1000, count=2)
+    Allot(start=3686400, end=3686402)
+    """
+    start = max(mark, position(now_ms - WINDOW_MS))
+    end = start + count
+    ahead_ms = -(-(end - position(now_ms + 1)) // PER_MILLISECOND)
+    if ahead_ms <= 0:
+        return Allot(start, end)
+    return Wait(ahead_ms) if ahead_ms <= LONGEST_WAIT_MS else SteppedBack(ahead_ms)
+
+
+def runs(worker: int, allotted: Allot) -> list[tuple[int, int]]:
+    """The ids of the positions as runs ``(first id, how many)``, one for each millisecond.
+
+    >>> runs(5, Allot(4094, 4098))
+    [(24574, 2), (4214784, 2)]
+    """
+    found = []
+    at = allotted.start
+    while at < allotted.end:
+        millisecond, sequence = divmod(at, PER_MILLISECOND)
+        size = min(PER_MILLISECOND - sequence, allotted.end - at)
+        found.append(((millisecond << TIME_SHIFT) | (worker << SEQUENCE_BITS) | sequence, size))
+        at += size
+    return found
+
+
+class IdSource(Protocol):
+    """Where a submission gets its ids."""
+
+    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+        """``count`` ids never given before, roughly in time order.
+
+        Raises:
+            IdsError: none can be issued now.
+        """
+        ...
+
+
+class WorkerNumbers(Protocol):
+    """Leases of Snowflake worker numbers, with a fence and a mark (see requests.ids.issuer)."""
+
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+        """A free worker number, for ``term_ms``; the one that has been free for longest.
+
+        Raises:
+            WorkerNumbersExhaustedError: all are leased.
+        """
+        ...
+
+    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+        """Spend the positions below ``mark`` and renew the lease, in one step.
+
+        False, and no effect, when the lease has ended, is another's, or its mark is not ``held``'s.
+        """
+        ...
+
+
+#: How long a worker number stays leased after its last block.
+TERM: Final = timedelta(seconds=60)
+#: How long a block may be used. Short, because ids carry their time and the route depends on it.
+BLOCK_LIFE: Final = timedelta(seconds=10)
+#: Tries to get hold of a number and advance it before giving up.
+TRIES: Final = 8
+
+
+class Issuer:
+    """One environment's hold on a worker number.
+
+    Args:
+        authorities: Where numbers are leased, the preferred one first; they share out the numbers
+            between them, so that ids go on when one does not answer.
+        holder: Names this environment in the lease.
+        clock: The time.
+        sleep: Waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        authorities: Sequence[WorkerNumbers],
+        holder: str,
+        clock: Clock,
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._authorities = authorities
+        self._holder = holder
+        self._clock = clock
+        self._sleep = sleep
+        self._held: tuple[WorkerNumbers, HeldNumber] | None = None
+
+    def issue(self, count: int) -> Block:
+        """``count`` Snowflake ids that no other call, here or elsewhere, ever gave or will give.
+
+        Raises:
+            WorkerNumbersExhaustedError: more environments than numbers.
+            ClockSteppedBackError: the clock is too far behind ids already issued.
+            StoreUnavailableError: no authority answers.
+        """
+        for _ in range(TRIES):
+            now = self._clock()
+            authority, held = self._held or self._lease(now)
+            decision = allot(held.mark, to_ms(now), count)
+            if isinstance(decision, SteppedBack):
+                message = f"the clock is {decision.milliseconds} ms behind ids already issued"
+                raise ClockSteppedBackError(message)
+            if isinstance(decision, Wait):
+                self._held = authority, held
+                self._sleep(decision.milliseconds / 1000)
+                continue
+            self._held = None
+            if self._advance(authority, held, decision.end, now):
+                renewed = HeldNumber(number=held.number, fence=held.fence, mark=decision.end)
+                self._held = authority, renewed
+                return Block(runs=tuple(runs(held.number, decision)), expires_at=_block_end(now))
+        message = f"no worker number could be kept in {TRIES} tries"
+        raise IdsError(message)
+
+    @staticmethod
+    def _advance(authority: WorkerNumbers, held: HeldNumber, mark: int, now: datetime) -> bool:
+        try:
+            return authority.advance(held, mark, to_ms(now), TERM // timedelta(milliseconds=1))
+        except StoreUnavailableError:
+            # Whether the mark moved is not known: this number is left to its lease, another is
+            # taken.
+            return False
+
+    def _lease(self, now: datetime) -> tuple[WorkerNumbers, HeldNumber]:
+        failure: StoreUnavailableError | WorkerNumbersExhaustedError | None = None
+        for authority in self._authorities:
+            try:
+                term_ms = TERM // timedelta(milliseconds=1)
+                return authority, authority.lease(self._holder, to_ms(now), term_ms)
+            except (StoreUnavailableError, WorkerNumbersExhaustedError) as error:
+                failure = error
+        raise failure or IdsError("there is no authority for worker numbers")
+
+
+def _block_end(now: datetime) -> datetime:
+    return from_ms(to_ms(now + BLOCK_LIFE))

@@ -1,0 +1,403 @@
+"""What happened to lanes as a whole, on the home node: lines by time, for a month.
+
+The ledgers of bizs and jobs in MongoDB (SPEC.md H1).
+
+Whatever changes what a ledger says is one transaction with its counters, so of one node at one
+moment every ledger balances, however many transactions are under way. Each look reads a node's
+collections in one snapshot. See :mod:`crawlfleet.requests.mongo.counters` for what is counted.
+"""
+
+# ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to fakes that do
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+from pymongo import ASCENDING, IndexModel, MongoClient
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.ledger import Correction, JournalLine, Ledger
+from crawlfleet.requests.mongo.counters import SWEPT, TERMS, book_apart, forget_jobs, slots_of
+from crawlfleet.requests.mongo.documents import clean
+from crawlfleet.requests.mongo.sharding import (
+    BY_COUNTING,
+    BY_ID,
+    BY_JOB,
+    BY_STATE,
+    ByShard,
+    Shards,
+    job_life,
+    on_nodes,
+)
+from crawlfleet.requests.routing import Shard, all_shards
+
+#: How long a line is kept.
+LIFE: Final = timedelta(days=30)
+#: Characters kept of a line's texts: it may quote what others sent.
+LONGEST_WHY: Final = 500
+LONGEST_NAME: Final = 128
+
+
+class MongoJournal:
+    """ports.Journal."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._sure = False
+
+    def note(self, lane: Lane, line: JournalLine) -> None:
+        """See ports.Journal.note."""
+        with border():
+            self._lines().insert_one(
+                {
+                    "tenant": lane.tenant,
+                    "biz": lane.biz,
+                    "at": line.at,
+                    "by": clean(line.by, LONGEST_NAME),
+                    "kind": clean(line.kind, LONGEST_NAME),
+                    "why": clean(line.why, LONGEST_WHY),
+                    "count": line.count,
+                }
+            )
+
+    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+        """See ports.Journal.lines."""
+        match = {
+            "tenant": lane.tenant,
+            "biz": lane.biz,
+            "at": {"$gte": since, "$lt": until},
+        }
+        with border():
+            cursor = self._lines().find(match).sort([("at", ASCENDING), ("_id", ASCENDING)])
+            return [
+                JournalLine(
+                    at=line["at"],
+                    by=line["by"],
+                    kind=line["kind"],
+                    why=line["why"],
+                    count=int(line["count"]),
+                )
+                for line in cursor.limit(limit)
+            ]
+
+    def _lines(self) -> Collection[Document]:
+        lines = self._nodes.control("journal")
+        if not self._sure:
+            # `_id` keeps what happened within one millisecond in an order that stays.
+            order = [(name, ASCENDING) for name in ("tenant", "biz", "at", "_id")]
+            life = int(LIFE.total_seconds())
+            lines.create_indexes(
+                [
+                    IndexModel(order, name="by_time"),
+                    IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=life),
+                ]
+            )
+            self._sure = True
+        return lines
+
+
+T = TypeVar("T")
+
+#: Counting what is pending counts an index from end to end: about a second for a million. A caller
+#: may have less time.
+AUDIT_SECONDS: Final = 60.0
+#: Jobs that a correction names; it counts them all.
+_NAMED: Final = 10
+
+#: The first flag of a biz's own states.
+_OWN: Final = 100
+_IN_FLIGHT: Final[Document] = {"flag": {"$in": [int(State.LEASED), int(State.WAITING)]}}
+_OTHERS: Final[Document] = {"flag": {"$gte": _OWN}}
+_PENDING: Final[Document] = {"flag": int(State.PENDING)}
+#: The server cannot read a collection as it was before its newest index; a moment later it can.
+_NOT_YET: Final = frozenset({239, 246})
+
+
+class MongoLedgers:
+    """ports.Ledgers on MongoDB."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._shards = Shards(nodes)
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """See ports.Ledgers.totals."""
+        found = self._look(lane, biz, job, self._nodes.waits.glance, everything=False)
+        rest = found.open - found.leased - found.waiting - found.others
+        return replace(found, pending=max(0, rest))
+
+    def audit(
+        self,
+        lane: Lane,
+        biz: Biz,
+        now: datetime,
+        job: str | None = None,
+        *,
+        within_seconds: float | None = None,
+    ) -> Ledger:
+        """See ports.Ledgers.audit."""
+        within = AUDIT_SECONDS if within_seconds is None else within_seconds
+        return self._look(lane, biz, job, within, everything=True)
+
+    def _look(
+        self, lane: Lane, biz: Biz, job: str | None, within: float, *, everything: bool
+    ) -> Ledger:
+        def look_at(node: str, parts: ByShard[None]) -> tuple[Counter[str], Counter[int]]:
+            with border(within):
+                books = [_Book(self._shards, lane, biz, shards) for shards in _by_database(parts)]
+                return _at_one_moment(
+                    self._nodes.client(node),
+                    lambda session: _summed(
+                        (book.terms(session, job), book.flags(session, job, everything=everything))
+                        for book in books
+                    ),
+                )
+
+        done, failed = on_nodes(_by_node(biz), look_at)
+        if failed:
+            raise failed[0][1]
+        terms, flags = _summed(done)
+        own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
+        return Ledger(
+            **{term: terms[term] for term in TERMS},
+            pending=flags[State.PENDING],
+            leased=flags[State.LEASED],
+            waiting=flags[State.WAITING],
+            others=sum(own.values()),
+            own=own,
+        )
+
+    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+        """See ports.Ledgers.reconcile: each database for itself."""
+
+        def reconcile_on(_: str, parts: ByShard[None]) -> list[Correction]:
+            found = (self._reconcile(lane, biz, shards, now) for shards in _by_database(parts))
+            return [correction for correction in found if correction]
+
+        done, failed = on_nodes(_by_node(biz), reconcile_on)
+        if failed and not done:
+            raise failed[0][1]
+        return [correction for corrections in done for correction in corrections]
+
+    def _reconcile(
+        self, lane: Lane, biz: Biz, shards: Sequence[Shard], now: datetime
+    ) -> Correction | None:
+        shard = shards[0]
+        with border(AUDIT_SECONDS):
+            counts = self._shards.counts(lane, biz, shard, made_sure=True)
+            client = self._nodes.client(shard.node)
+            forget_jobs(client, counts, now - job_life(biz), partial(self._still_open, lane))
+            swept = counts.find_one({"_id": SWEPT})
+            last = swept["last"] if swept else None
+            # What expired right after the last sweep can be gone as soon as the grace has passed.
+            grace = timedelta(seconds=biz.expiry_grace_seconds)
+            if last is not None and now - last <= grace:
+                counts.update_one({"_id": SWEPT}, {"$max": {"last": now}})
+                return None
+            ledger_book = _Book(self._shards, lane, biz, shards)
+            biz_gap, job_gaps = _at_one_moment(client, ledger_book.gaps)
+        if last is not None:
+            # Less than nothing cannot have been removed: that stays to be seen.
+            biz_gap = max(0, biz_gap)
+            job_gaps = {job: gap for job, gap in job_gaps.items() if gap > 0}
+        jobs = {job: _missing(gap) for job, gap in job_gaps.items()}
+        terms = _missing(biz_gap)
+
+        # What others write in the meantime balances, so the gap is still the same; only another
+        # reconciliation could book it as well.
+        def book_gap(session: ClientSession) -> bool:
+            if not _note_sweep(counts, last, now, session):
+                return False
+            book_apart(counts, terms, jobs, now, session)
+            return True
+
+        with border(TRANSACTION_SECONDS):
+            booked = in_transaction(client, book_gap)
+        if not booked or not (biz_gap or jobs):
+            return None
+        why = _sentence(shard, last, now, biz_gap, job_gaps)
+        [(term, count)] = terms.items()
+        return Correction(lane=lane, term=term, count=count, why=why)
+
+    def _still_open(self, lane: Lane, names: set[str]) -> set[str]:
+        """Those of these jobs that have not ended, all where nobody knows."""
+        keys = [f"{lane.tenant}/{lane.biz}/{name}" for name in names]
+        match = {"_id": {"$in": keys}, "open": True}
+        try:
+            with border(self._nodes.waits.glance):
+                found = self._nodes.control("jobs").find(match, projection=["name"], hint=BY_ID)
+                return {one["name"] for one in found}
+        except StoreUnavailableError:
+            return names
+
+
+class _Book:
+    """What is counted and what is there of a biz, in one database of a node."""
+
+    def __init__(self, shards: Shards, lane: Lane, biz: Biz, mine: Sequence[Shard]) -> None:
+        self._counts = shards.counts(lane, biz, mine[0])
+        # Statements name indexes, so those must be there.
+        self._requests = [shards.requests(lane, biz, shard, made_sure=True) for shard in mine]
+
+    def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
+        """What is counted for ever."""
+        first: Document = {"k": "biz"} if job is None else {"k": "job", "j": job}
+        found = _added(self._counts, session, first, None).get(None, Counter())
+        if job is None:
+            for requests in self._requests:
+                uncounted = _grouped(requests, session, {"call": {"$lt": 0}}, None, BY_COUNTING)
+                found["submitted"] += sum(uncounted.values())
+        return found
+
+    def flags(self, session: ClientSession, job: str | None, *, everything: bool) -> Counter[int]:
+        """How many there are by state: of all that is open, or of all but what is pending."""
+        whose, index = ({}, BY_STATE) if job is None else ({"job": job}, BY_JOB)
+        found: Counter[int] = Counter()
+        for requests in self._requests:
+            for flags in (_IN_FLIGHT, _OTHERS):
+                found.update(_grouped(requests, session, {**whose, **flags}, "$flag", index))
+            if everything:
+                # Millions may be pending. Without a field to group by, the server counts the keys
+                # of the index and reads none of them: half the time.
+                pending = _grouped(requests, session, {**whose, **_PENDING}, None, index)
+                found[State.PENDING] += sum(pending.values())
+        return found
+
+    def gaps(self, session: ClientSession) -> tuple[int, dict[str, int]]:
+        """What was submitted and is in no state, of the biz and of each job."""
+        terms = self.terms(session, None)
+        of_biz = _open(terms) - sum(self.flags(session, None, everything=True).values())
+        by_job: Counter[str] = Counter()
+        for job, counted in _added(self._counts, session, {"k": "job"}, "$_id.j").items():
+            by_job[str(job)] += _open(counted)
+        for requests in self._requests:
+            for flags in (_IN_FLIGHT, _OTHERS, _PENDING):
+                match = {"job": {"$exists": True}, **flags}
+                by_job.subtract(_grouped(requests, session, match, "$job", BY_JOB))
+        return of_biz, {job: gap for job, gap in by_job.items() if gap}
+
+
+def _added(
+    counts: Collection[Document], session: ClientSession, first: Document, group: str | None
+) -> dict[object, Counter[str]]:
+    """The sums of the counters whose key begins with ``first``, by ``group``."""
+    pipeline: list[Document] = [
+        {"$match": slots_of(first)},
+        {"$group": {"_id": group, **{term: {"$sum": f"${term}"} for term in TERMS}}},
+    ]
+    return {
+        document.pop("_id"): Counter({term: int(document[term]) for term in TERMS})
+        for document in counts.aggregate(pipeline, session=session, hint=BY_ID)
+    }
+
+
+def _grouped(
+    requests: Collection[Document],
+    session: ClientSession,
+    match: Document,
+    group: str | None,
+    index: str,
+) -> dict[Any, int]:
+    pipeline: list[Document] = [
+        {"$match": match},
+        {"$group": {"_id": group, "n": {"$sum": 1}}},
+    ]
+    found = requests.aggregate(pipeline, session=session, hint=index)
+    return {document["_id"]: int(document["n"]) for document in found}
+
+
+def _missing(gap: int) -> Counter[str]:
+    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    return Counter({"expired": gap} if gap >= 0 else {"submitted": -gap})
+
+
+def _open(terms: Counter[str]) -> int:
+    return terms["submitted"] - sum(terms[term] for term in TERMS if term != "submitted")
+
+
+def _by_node(biz: Biz) -> dict[str, ByShard[None]]:
+    nodes: dict[str, ByShard[None]] = defaultdict(dict)
+    for shard in all_shards(biz):
+        nodes[shard.node][shard] = []
+    return nodes
+
+
+def _by_database(parts: ByShard[None]) -> list[list[Shard]]:
+    databases: dict[str, list[Shard]] = defaultdict(list)
+    for shard in parts:
+        databases[shard.database].append(shard)
+    return list(databases.values())
+
+
+def _summed(
+    found: Iterable[tuple[Counter[str], Counter[int]]],
+) -> tuple[Counter[str], Counter[int]]:
+    terms: Counter[str] = Counter()
+    flags: Counter[int] = Counter()
+    for some_terms, some_flags in found:
+        terms.update(some_terms)
+        flags.update(some_flags)
+    return terms, flags
+
+
+def _at_one_moment(client: MongoClient[Document], look: Callable[[ClientSession], T]) -> T:
+    """Everything that ``look`` reads in the session is of one moment of the node."""
+    while True:
+        with client.start_session(snapshot=True) as session:
+            try:
+                return look(session)
+            except OperationFailure as error:
+                if error.code not in _NOT_YET:
+                    raise
+
+
+def _note_sweep(
+    counts: Collection[Document], last: datetime | None, now: datetime, session: ClientSession
+) -> bool:
+    """Note it, unless somebody else has since ``last`` was read."""
+    if last is not None:
+        change = {"$set": {"last": now}}
+        noted = counts.update_one({"_id": SWEPT, "last": last}, change, session=session)
+        return noted.modified_count == 1
+    try:
+        counts.insert_one({"_id": SWEPT, "last": now}, session=session)
+    except DuplicateKeyError:
+        session.abort_transaction()
+        return False
+    return True
+
+
+def _sentence(
+    shard: Shard, last: datetime | None, now: datetime, gap: int, jobs: dict[str, int]
+) -> str:
+    place = f"{shard.node}/{shard.database}"
+    if gap < 0:
+        said = (
+            f"the ledger of {place} begins at {_time(now)}: {-gap} of what is submitted was not "
+            "counted by it before"
+        )
+    else:
+        since = "until" if last is None else f"from {_time(last)} to"
+        said = (
+            f"{since} {_time(now)} no recovery looked at {place}; in that time MongoDB removed "
+            f"{gap} that were past their time and had not been processed"
+        )
+    if jobs:
+        some = ", ".join(f"{job}: {number}" for job, number in sorted(jobs.items())[:_NAMED])
+        said += f" (of jobs: {some}{', and others' if len(jobs) > _NAMED else ''})"
+    return said
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,376 @@
+"""What recovery takes from dead workers, and what it fills queues from (ports.Disowning).
+
+Building the index of priorities where a collection of requests was before it (SPEC.md C4).
+
+Those who read do without until it is there (requests.mongo.recovery). Building reads the whole
+collection, so only a small one is built here, and what others try in the same hour is left to them,
+whichever process they are: when somebody tried stands beside the collection. What is too large, or
+did not succeed, is for people; they are told how.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from pymongo import ASCENDING
+from pymongo.collection import Collection as MongoCollection
+from pymongo.collection import Collection as SyncCollection
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border, end_abandoned
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Entry, Mark
+from crawlfleet.requests.mongo.documents import (
+    ENTRY_FIELDS,
+    entry_of,
+    event,
+    pools_in,
+    pushed,
+    unbound,
+)
+from crawlfleet.requests.mongo.recovery import with_priorities
+from crawlfleet.requests.mongo.sharding import (
+    BY_DUE,
+    BY_ID,
+    BY_POOL,
+    BY_PRIORITY,
+    BY_STATE,
+    PRIORITIES,
+    Shards,
+    by_node,
+    on_nodes,
+    on_shards,
+)
+from crawlfleet.requests.routing import Shard, all_shards, live_shards
+
+T = TypeVar("T")
+
+_BAD_VALUE: Final = 2
+_MS: Final = timedelta(milliseconds=1)
+
+
+class MongoDisowning:
+    """ports.Disowning.
+
+    A node that does not answer leaves its own requests out, for the next round of recovery; it is
+    an error only where no node answered.
+
+    Marks are kept in the control database, one document a lane. In the shards they would have to
+    be looked for in every generation, and a new one would make each queue be filled anew.
+    """
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._shards = Shards(nodes)
+
+    def disown(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """See ports.Disowning.disown: one update a shard.
+
+        Attempts stay counted: a request that ends its workers must not do so for ever.
+        """
+        change: Document = {
+            "$set": {"flag": int(State.PENDING)},
+            "$unset": {"token": "", "due": ""},
+            "$push": pushed(event(now, State.PENDING, by, why)),
+        }
+
+        def disown_in(shard: Shard, part: list[Entry]) -> int:
+            match = {
+                "_id": {"$in": [entry.id for entry in part]},
+                "flag": int(State.LEASED),
+                "worker": worker,
+            }
+            with border():
+                requests = self._shards.requests(lane, biz, shard)
+                return requests.update_many(match, change, hint=BY_ID).modified_count
+
+        mine = [entry for entry in entries if entry.biz == lane.biz]
+        nodes = by_node(biz, mine, lambda entry: (entry.id, from_ms(entry.ts)))
+        # The worker may have died in the middle of a transaction: it would keep us waiting.
+        on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
+        parts = {shard: part for node in nodes.values() for shard, part in node.items()}
+        done, failed = on_shards(parts, disown_in)
+        if failed and not done:
+            raise failed[0][1]
+        return sum(done)
+
+    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+        """See ports.Disowning.pools: a step over the index of pools for each; it is built here."""
+
+        def look(shard: Shard) -> list[str]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            found = pools_in(requests)
+            if found is None:
+                self._shards.index_pools(lane, biz, shard)
+                found = pools_in(requests)
+            return list(among) if found is None else found
+
+        return set(self._everywhere(biz, now, look))
+
+    def give_over(
+        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+    ) -> tuple[int, list[Entry]]:
+        """See ports.Disowning.give_over: a few updates a shard, each of one state."""
+        open_now: tuple[tuple[State, Document], ...] = (
+            (State.PENDING, {}),
+            (State.WAITING, {}),
+            (State.LEASED, {"due": {"$lte": now}}),
+        )
+
+        def look(shard: Shard) -> list[tuple[int, list[Entry]]]:
+            requests = self._shards.requests(lane, biz, shard)
+            if lane.pool not in (pools_in(requests) or ()):
+                return []
+            count, entries = 0, []
+            for state, more in open_now:
+                match = {"pool": lane.pool, "flag": int(state), **more}
+                cursor = requests.find(match, projection=ENTRY_FIELDS, hint=BY_POOL)
+                found = list(cursor.sort("ts", ASCENDING).limit(max(1, limit - count)))
+                if not found:
+                    continue
+                mine = {**match, "_id": {"$in": [one["_id"] for one in found]}}
+                change: Document = {
+                    "$unset": {"pool": ""},
+                    "$push": pushed(event(now, state, by, why)),
+                }
+                count += requests.update_many(mine, change, hint=BY_ID).modified_count
+                if state != State.WAITING:
+                    entries += [entry_of(lane, one) for one in found]
+            return [(count, entries)]
+
+        parts = self._everywhere(biz, now, look)
+        entries = sorted((one for _, part in parts for one in part), key=_place)
+        return sum(count for count, _ in parts), entries
+
+    def pending(
+        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """See ports.Disowning.pending: the index of states alone answers.
+
+        A collection belongs to one biz of one tenant, so the index need not say whose it is.
+        """
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        span = {"$gte": from_ms(since), "$lt": before, "$gt": alive}
+        # Shards are filled evenly, so each gives its share of the page, and a little more. Where it
+        # has still more, the page ends with the last millisecond that it gave whole.
+        share = -(-limit * 5 // (4 * len(live_shards(biz, now)))) + 1
+
+        def look(shard: Shard) -> list[tuple[list[Entry], int | None]]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            others = pools_in(requests) if lane.pool is None else None
+            page = span
+            while True:
+                found = _pending(requests, lane, page, share)
+                if len(found) < share:
+                    return [(_entries(requests, lane, unbound(requests, others, found)), None)]
+                last = found[-1]["ts"]
+                # No limit here: a millisecond that is cut in two could not be gone on from.
+                rest = _pending(requests, lane, {**page, "$eq": last})
+                found = [*(one for one in found if one["ts"] < last), *rest]
+                mine = _entries(requests, lane, unbound(requests, others, found))
+                if mine:
+                    return [(mine, to_ms(last))]
+                # All of it is bound for pools: it is not this lane's, and says nothing of the rest.
+                page = {**page, "$gte": last + _MS}
+
+        parts = self._everywhere(biz, now, look)
+        end = min((last for _, last in parts if last is not None), default=None)
+        found = sorted((entry for part, _ in parts for entry in part), key=_place)
+        if end is not None:
+            found = [entry for entry in found if entry.ts <= end]
+        if len(found) > limit:
+            last = found[limit - 1].ts
+            found = [entry for entry in found if entry.ts <= last]
+        return found
+
+    def waiting(
+        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[Entry, datetime]]:
+        """See ports.Disowning.waiting: the index of due times, as small as what is in flight."""
+        match = {
+            "due": {"$exists": True},
+            "flag": int(State.WAITING),
+            "pool": lane.pool,
+            "ts": {"$gt": now - timedelta(seconds=biz.ttl_seconds)},
+        }
+
+        def look(shard: Shard) -> list[tuple[Entry, datetime]]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            cursor = requests.find(match, projection=[*ENTRY_FIELDS, "due"], hint=BY_DUE)
+            ordered = cursor.sort("due", ASCENDING).limit(limit)
+            return [(entry_of(lane, document), document["due"]) for document in ordered]
+
+        found = self._everywhere(biz, now, look)
+        return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
+
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """See ports.Disowning.held: the index of due times."""
+        match = {
+            "due": {"$exists": True, "$gt": now},
+            "flag": int(State.LEASED),
+            "pool": lane.pool,
+        }
+
+        def look(shard: Shard) -> list[tuple[str, Entry]]:
+            requests = self._shards.requests(lane, biz, shard)
+            cursor = requests.find(match, projection=[*ENTRY_FIELDS, "worker"], hint=BY_DUE)
+            return [(one["worker"], entry_of(lane, one)) for one in cursor.limit(limit)]
+
+        return self._everywhere(biz, now, look)[:limit]
+
+    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:  # noqa: ARG002  as the port says
+        """See ports.Disowning.remembered_mark."""
+        with border():
+            found = self._nodes.control("marks").find_one({"_id": _key(lane)})
+        if found is None:
+            return None
+        return Mark(server=found["server"], nonce=found["nonce"], reached=found["reached"])
+
+    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:  # noqa: ARG002  as the port says
+        """See ports.Disowning.remember_mark."""
+        kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
+        with border():
+            self._nodes.control("marks").replace_one({"_id": _key(lane)}, kept, upsert=True)
+
+    @staticmethod
+    def _everywhere(biz: Biz, now: datetime, look: Callable[[Shard], list[T]]) -> list[T]:
+        """What the shards that answer have to say, one after the other."""
+
+        def ask(shard: Shard, _: list[None]) -> list[T]:
+            with border():
+                return look(shard)
+
+        done, failed = on_shards({shard: [] for shard in live_shards(biz, now)}, ask)
+        if failed and not done:
+            raise failed[0][1]
+        return [one for part in done for one in part]
+
+
+def _pending(
+    requests: MongoCollection[Document], lane: Lane, span: Document, limit: int = 0
+) -> list[Document]:
+    """What is pending in a span: of the lane's pool; of the usual lane it is that of all pools."""
+    pending: Document = {"flag": int(State.PENDING), "ts": span}
+    if lane.pool is None:
+        hints = [BY_STATE]
+    else:
+        pending["pool"] = lane.pool
+        hints = [BY_POOL, BY_STATE]
+    order = [("ts", ASCENDING), ("_id", ASCENDING)]
+    for hint in hints:
+        try:
+            cursor = requests.find(pending, projection=("_id", "ts"), hint=hint)
+            return list(cursor.sort(order).limit(limit))
+        except OperationFailure as error:
+            # Until the index of pools is there it goes without.
+            if error.code != _BAD_VALUE or hint == BY_STATE:
+                raise
+    return []
+
+
+def _entries(
+    requests: MongoCollection[Document], lane: Lane, found: Sequence[Document]
+) -> list[Entry]:
+    pending = {"flag": int(State.PENDING)}
+    return [entry_of(lane, one) for one in with_priorities(requests, pending, found)]
+
+
+def _place(entry: Entry) -> tuple[int, int, RequestId]:
+    """Integer ids come before hex ones, as in MongoDB; the two are never compared."""
+    return entry.ts, int(isinstance(entry.id, str)), entry.id
+
+
+def _key(lane: Lane) -> str:
+    # None of the three may contain a slash.
+    return f"{lane.tenant}/{lane.biz}/{lane.queue}"
+
+
+#: Documents of a collection that are read within a few seconds.
+SMALL: Final = 1_000_000
+#: How long building one may take.
+BUILD_SECONDS: Final = 15.0
+#: How long nobody tries again.
+AGAIN: Final = timedelta(hours=1)
+
+_BY_HAND: Final = (
+    'createIndex({priority: 1, flag: 1, ts: 1, _id: 1}, {name: "by_priority", '
+    "partialFilterExpression: {priority: {$exists: true}}})"
+)
+
+
+class MongoIndexing:
+    """The index-building part of ports.RequestStore."""
+
+    def __init__(
+        self, shards: Shards, small: int = SMALL, build_seconds: float = BUILD_SECONDS
+    ) -> None:
+        self._shards = shards
+        self._small, self._build_seconds = small, build_seconds
+        #: Collections that have the index, or are left alone until then.
+        self._settled: dict[tuple[str, str, Shard], datetime | None] = {}
+
+    def index(
+        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+    ) -> list[str]:
+        """See ports.RequestStore.index."""
+        told: list[str] = []
+        away: set[str] = set()
+        for shard in all_shards(biz):
+            key = (lane.tenant, lane.biz, shard)
+            until = self._settled.get(key, now)
+            if until is None or until > now or shard.node in away:
+                continue
+            if time_left() < self._shards.waits.glance + self._build_seconds:
+                break
+            try:
+                with border(self._shards.waits.glance):
+                    attempts = self._shards.attempts(lane, biz, shard)
+                    collection = self._shards.requests(lane, biz, shard)
+                    is_there = BY_PRIORITY in collection.index_information()
+                    mine = not is_there and _claimed(attempts, collection.name, now)
+                    many = collection.estimated_document_count() if mine else 0
+            except StoreError:
+                away.add(shard.node)  # whoever needs it says so
+                continue
+            self._settled[key] = None if is_there else now + AGAIN
+            if not mine:
+                continue
+            name = f"{collection.database.name}.{collection.name}"
+            by_hand = f'db.getCollection("{collection.name}").{_BY_HAND}'
+            if many > self._small:
+                told.append(f"{name} has about {many} documents; build it by hand: {by_hand}")
+                continue
+            try:
+                with border(self._build_seconds):
+                    collection.create_indexes([PRIORITIES])
+                    attempts.delete_one({"_id": collection.name})
+            except StoreError as error:
+                # The others' turn comes in the next round: one failure is enough to wait for.
+                told.append(f"{name}: {error}; if that goes on, build it by hand: {by_hand}")
+                break
+            self._settled[key] = None
+        return told
+
+
+def _claimed(attempts: SyncCollection[Document], name: str, now: datetime) -> bool:
+    """Whether nobody has tried within the hour; from now on somebody has."""
+    stale = {"_id": name, "at": {"$lte": now - AGAIN}}
+    try:
+        attempts.update_one(stale, {"$set": {"at": now}}, upsert=True)
+    except DuplicateKeyError:
+        return False
+    return True

@@ -1,0 +1,360 @@
+"""Pending requests of a shard by priority, and those that the queue cannot have (SPEC.md A5, C4).
+
+The index of priorities has those of other priorities than the usual one. Recovery builds it, and
+until then what is asked here does without it.
+
+What recovery asks of MongoDB: what is not queued, and what has passed its time (SPEC.md A9).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
+from typing import Final, TypeVar
+
+from pymongo import ASCENDING, DESCENDING
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import OperationFailure
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.mongo.connection import Document, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.models import Entry
+from crawlfleet.requests.mongo.counters import book, count_submitted, tally_of
+from crawlfleet.requests.mongo.documents import (
+    ENTRY_FIELDS,
+    entry_of,
+    event,
+    nothing_unbound,
+    pools_in,
+    pushed,
+)
+from crawlfleet.requests.mongo.records import keys_of
+from crawlfleet.requests.mongo.sharding import (
+    BY_COUNTING,
+    BY_DUE,
+    BY_ID,
+    BY_POOL,
+    BY_PRIORITY,
+    BY_STATE,
+    Shards,
+)
+from crawlfleet.requests.routing import Shard, all_shards, live_shards
+
+#: Requests that are looked at where no index tells their priority.
+SCAN: Final = 10_000
+
+_BAD_VALUE: Final = 2
+_OTHERS: Final = [level for level in range(LEVELS) if level != DEFAULT_PRIORITY]
+
+
+def with_priorities(
+    requests: Collection[Document], pending: Document, found: Sequence[Document]
+) -> Sequence[Document]:
+    """These pending documents, sorted by ``ts``, with their priorities; no document is read."""
+    if not found:
+        return found
+    span = {"$gte": found[0]["ts"], "$lte": found[-1]["ts"]}
+    match = {**pending, "priority": {"$in": _OTHERS}, "ts": span}
+    fields = ("_id", "priority")
+    try:
+        others = list(requests.find(match, projection=fields, hint=BY_PRIORITY))
+    except OperationFailure as error:
+        if error.code != _BAD_VALUE:
+            raise
+        match = {"_id": {"$in": [one["_id"] for one in found]}, "priority": {"$in": _OTHERS}}
+        others = list(requests.find(match, projection=fields, hint=BY_ID))
+    if not others:
+        return found
+    priorities = {one["_id"]: one["priority"] for one in others}
+    return [{**one, "priority": priorities.get(one["_id"], DEFAULT_PRIORITY)} for one in found]
+
+
+class Missing:
+    """What of a shard's requests is pending although the queue does not have it.
+
+    Args:
+        requests: The shard's.
+        mine: What tells them from those of others, and the pool of the lane.
+        alive: What was submitted up to then has passed its time to live.
+        scan: Requests that are looked at where no index tells their priority.
+    """
+
+    def __init__(
+        self, requests: Collection[Document], mine: Document, alive: datetime, scan: int = SCAN
+    ) -> None:
+        self._requests = requests
+        self._scan = scan
+        self._pending = {**mine, "flag": int(State.PENDING)}
+        self._pool: str | None = mine.get("pool")
+        self._alive = alive
+
+    def below(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
+        """Those older than what ``before`` has for their priority, some of each kind.
+
+        What is below the least bound is missing whatever its priority. Beyond that the index of
+        priorities finds those of all but the usual one, which has none: those of it are looked for
+        among the latest that may be missing, where most losses are, as many others may wait there.
+        """
+        lowest = min(before)
+        if self._pool is not None:
+            yield from self._of_pool(before, limit)
+            return
+        if nothing_unbound(self._requests, pools_in(self._requests), self._alive, max(before)):
+            return
+        yield from self._look({"$gt": self._alive, "$lt": lowest}, limit)
+        # The same bound for several is one look; the usual case is one for all that are not queued.
+        alike: dict[datetime, list[int]] = defaultdict(list)
+        for priority, bound in enumerate(before):
+            if bound > lowest:
+                alike[bound].append(priority)
+        since = max(lowest, self._alive)
+        try:
+            found = [
+                document
+                for bound, priorities in alike.items()
+                for document in self._indexed(priorities, since, bound, limit)
+            ]
+        except OperationFailure as error:
+            if error.code != _BAD_VALUE:
+                raise
+            # The index is not there yet.
+            yield from self._latest(before, since, set(range(len(before))))
+            return
+        yield from found
+        if before[DEFAULT_PRIORITY] > lowest:
+            yield from self._latest(before, since, {DEFAULT_PRIORITY})
+
+    def _of_pool(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
+        """Those of the lane of a pool: whatever the priority, its index has them by ``ts``.
+
+        Which are missing is seen when they are read, so as many are looked at as anywhere.
+        """
+        match = {**self._pending, "ts": {"$gt": self._alive, "$lt": min(before)}}
+        late = {**self._pending, "ts": {"$gte": min(before), "$lt": max(before)}}
+        for hint in (BY_POOL, BY_STATE):
+            try:
+                found = self._requests.find(match, projection=ENTRY_FIELDS, hint=hint)
+                first = list(found.sort("ts", ASCENDING).limit(limit))
+                latest = self._requests.find(late, projection=ENTRY_FIELDS, hint=hint)
+                last = list(latest.sort("ts", DESCENDING).limit(self._scan))
+            except OperationFailure as error:
+                if error.code != _BAD_VALUE or hint == BY_STATE:
+                    raise
+                continue
+            yield from first
+            for document in last:
+                if document["ts"] < before[document.get("priority", DEFAULT_PRIORITY)]:
+                    yield document
+            return
+
+    def _look(self, span: Document, limit: int) -> Iterator[Document]:
+        match = {**self._pending, "ts": span}
+        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_STATE)
+        yield from cursor.sort("ts", ASCENDING).limit(limit)
+
+    def _indexed(
+        self, priorities: Sequence[int], since: datetime, bound: datetime, limit: int
+    ) -> Iterator[Document]:
+        others = [priority for priority in priorities if priority != DEFAULT_PRIORITY]
+        if not others:
+            return
+        match = {
+            **self._pending,
+            "priority": {"$in": others},
+            "ts": {"$gte": since, "$lt": bound},
+        }
+        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_PRIORITY)
+        yield from cursor.sort("ts", ASCENDING).limit(limit)
+
+    def _latest(
+        self, before: Sequence[datetime], since: datetime, wanted: set[int]
+    ) -> Iterator[Document]:
+        bound = max(before[priority] for priority in wanted)
+        match = {**self._pending, "ts": {"$gte": since, "$lt": bound}}
+        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_STATE)
+        for document in cursor.sort("ts", DESCENDING).limit(self._scan):
+            priority = document.get("priority", DEFAULT_PRIORITY)
+            if priority in wanted and document["ts"] < before[priority]:
+                yield document
+
+
+#: Requests marked as expired in one transaction.
+BATCH: Final = 1_000
+T = TypeVar("T")
+
+
+class MongoRecovery:
+    """The recovering part of ports.RequestStore."""
+
+    def __init__(self, shards: Shards, scan: int = SCAN) -> None:
+        self._shards = shards
+        self._scan = scan
+
+    def unqueued(
+        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
+    ) -> list[Entry]:
+        """See ports.RequestStore.unqueued: a few indexed queries a shard."""
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        # Of the usual lane are those that have no pool: what null matches.
+        mine = {"tenant": lane.tenant, "biz": lane.biz, "pool": lane.pool}
+        overdue = {
+            **mine,
+            "due": {"$exists": True, "$lte": now},
+            "flag": {"$in": [int(State.LEASED), int(State.WAITING)]},
+            "ts": {"$gt": alive},
+        }
+
+        def look(shard: Shard) -> list[Entry]:
+            with border():
+                collection = self._shards.requests(lane, biz, shard, made_sure=True)
+                late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
+                late = late.sort("due", ASCENDING).limit(limit)
+                found = [
+                    *Missing(collection, mine, alive, self._scan).below(before, limit),
+                    *late,
+                ]
+            return [entry_of(lane, document) for document in found]
+
+        parts = _answers(live_shards(biz, now), look)
+        return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
+
+    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+        """See ports.RequestStore.expire.
+
+        The TTL index removes a request only after the grace time, so that it can be counted first;
+        marking and counting are one transaction. What was submitted singly is counted here too, and
+        only then a changed TTL comes into force. Old generations are looked at too: after an outage
+        they may hold what nobody has counted, which MongoDB leaves alone for ever.
+        """
+        return sum(
+            _answers(all_shards(biz), lambda shard: self._expire_shard(lane, biz, shard, now))
+        )
+
+    def _expire_shard(self, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> int:
+        with border():
+            expiring = _Expiring(self._shards, lane, biz, shard, now)
+        expiring.count_submitted()
+        marked = expiring.mark()
+        with border():
+            self._shards.keep_lives(lane, biz, shard)
+        return marked
+
+
+class _Expiring:
+    """One round over one shard."""
+
+    def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> None:
+        self._lane = lane
+        self._biz = biz
+        self._now = now
+        self._requests = shards.requests(lane, biz, shard, made_sure=True)
+        self._records = shards.records(lane, biz, shard)
+        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._client = shards.client(shard)
+
+    def count_submitted(self) -> None:
+        """Count what was submitted singly since the last round."""
+        match = {"call": {"$lt": 0}}
+        while True:
+            with border(TRANSACTION_SECONDS):
+                found = self._requests.find(match, projection=["_id"], hint=BY_COUNTING)
+                ids = [document["_id"] for document in found.limit(BATCH)]
+                if ids:
+                    in_transaction(self._client, partial(self._count, ids))
+            if len(ids) < BATCH:
+                return
+
+    def _count(self, ids: list[RequestId], session: ClientSession) -> int:
+        return count_submitted(self._requests, self._counts, ids, self._now, session)
+
+    def mark(self) -> int:
+        """Mark and count as expired; returns how many."""
+        total = 0
+        while True:
+            with border(TRANSACTION_SECONDS):
+                marked = in_transaction(self._client, self._mark) if self._any_overage() else 0
+            total += marked
+            if marked < BATCH:
+                return total
+
+    def _any_overage(self) -> bool:
+        # Nearly always there is none, and no transaction is needed to know it.
+        return (
+            self._requests.find_one(self._overage(), projection=["_id"], hint=BY_STATE) is not None
+        )
+
+    def _mark(self, session: ClientSession) -> int:
+        found = list(
+            self._requests.find(
+                self._overage(), projection=["job", "parts"], hint=BY_STATE, session=session
+            ).limit(BATCH)
+        )
+        if found:
+            change = {
+                "$set": {
+                    "flag": int(State.EXPIRED),
+                    "error": "not processed within its time to live",
+                },
+                "$unset": {"token": "", "due": ""},
+                "$push": pushed(event(self._now, State.EXPIRED, "recovery", "time to live passed")),
+            }
+            chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+            self._requests.update_many(chosen, change, hint=BY_ID, session=session)
+            for document in found:
+                if "parts" in document:  # a page that was read in part leaves nothing
+                    remains = {"_id": keys_of(document["_id"])}
+                    self._records.delete_many(remains, hint=BY_ID, session=session)
+            tally = tally_of((document.get("job") for document in found), "expired")
+            book(self._counts, tally, self._now, session)
+        return len(found)
+
+    def _overage(self) -> Document:
+        return {
+            "tenant": self._lane.tenant,
+            "biz": self._lane.biz,
+            "ts": {"$lte": self._now - timedelta(seconds=self._biz.ttl_seconds)},
+            **_expirable(self._biz, self._now),
+        }
+
+
+def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:
+    """What each shard answers; those of a node that is away wait for the next round of recovery.
+
+    Raises:
+        StoreUnavailableError: no node answered.
+    """
+    found: list[T] = []
+    down: dict[str, StoreError] = {}
+    for shard in shards:
+        if shard.node in down:
+            continue
+        try:
+            found.append(ask(shard))
+        except StoreError as error:
+            down[shard.node] = error
+    if down and not found:
+        raise next(iter(down.values()))
+    return found
+
+
+def _expirable(biz: Biz, now: datetime) -> Document:
+    """Pending, waiting, or leased by somebody whose lease has ended.
+
+    Half-way through the grace also what is still worked on: MongoDB would remove it uncounted.
+    """
+    last_chance = now - timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds / 2)
+    return {
+        "flag": {"$in": [int(State.PENDING), int(State.WAITING), int(State.LEASED)]},
+        "$or": [
+            {"flag": {"$ne": int(State.LEASED)}},
+            {"due": {"$lte": now}},
+            {"ts": {"$lte": last_chance}},
+        ],
+    }

@@ -1,0 +1,387 @@
+"""Outcomes in MongoDB: what became of claimed requests, and their records (SPEC.md A7).
+
+Outcomes, the records that come with them and what the ledger counts of them are one transaction of
+the node's replica set, so a worker whose lease has ended writes nothing, and one that dies half-way
+has written nothing.
+
+Records with keys of their own are a part of it where their home is on the same node. Where it is on
+another one they are written first, and only of requests that their tokens own at that moment: they
+replace each other, so writing them again does no harm.
+
+Records that are stored before their request is settled, or without one (SPEC.md B9).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from pymongo import DeleteMany, MongoClient, UpdateMany
+from pymongo.client_session import ClientSession
+from pymongo.errors import BulkWriteError
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, UnstorableError, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.models import Claim, Record
+from crawlfleet.requests.mongo.claim import claim_key, missing, owned
+from crawlfleet.requests.mongo.counters import Tally, book
+from crawlfleet.requests.mongo.documents import (
+    event,
+    failure,
+    found_by,
+    no_failure,
+    pushed,
+    read_id,
+)
+from crawlfleet.requests.mongo.records import KeyedRecords, keys_of, record_document
+from crawlfleet.requests.mongo.sharding import BY_ID, ByShard, Shards, by_node, on_nodes
+from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry, Settled, done_with
+from crawlfleet.requests.routing import Shard, route
+
+Pair: TypeAlias = tuple[Claim, Outcome]
+
+_DUPLICATE_KEY: Final = 11000
+_NOT_MODIFIED: Final = 304
+#: What a request has while it is worked on.
+_ENDED: Final = {"due": "", "token": "", "parts": ""}
+
+
+class _SomeLostError(Exception):
+    """Fewer requests were owned than outcomes came in: undo, and look which."""
+
+
+class _RecordsExistError(Exception):
+    """Records stand under these keys: an earlier life of the request left them, and was expired."""
+
+
+class MongoSettlement:
+    """The settling part of ports.RequestStore."""
+
+    def __init__(self, nodes: MongoNodes, shards: Shards) -> None:
+        self._nodes = nodes
+        self._shards = shards
+
+    def settle(
+        self,
+        lane: Lane,
+        biz: Biz,
+        outcomes: Sequence[Pair],
+        worker: str,
+        now: datetime,
+    ) -> Settled:
+        """See ports.RequestStore.settle."""
+
+        def settle_on(node: str, parts: ByShard[Pair]) -> Settled:
+            settling = _Settling(self._nodes.client(node), self._shards, lane, biz, worker, now)
+            return settling.settle(parts)
+
+        once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}.values()
+        done, failed = on_nodes(by_node(biz, once, lambda pair: claim_key(pair[0])), settle_on)
+        if failed:
+            raise failed[0][1]
+        return _together(done)
+
+
+class _Settling:
+    """One settlement on one node."""
+
+    def __init__(
+        self,
+        client: MongoClient[Document],
+        shards: Shards,
+        lane: Lane,
+        biz: Biz,
+        worker: str,
+        now: datetime,
+    ) -> None:
+        self._client = client
+        self._shards = shards
+        self._lane = lane
+        self._biz = biz
+        self._worker = worker
+        self._now = now
+        self._keyed = KeyedRecords(shards, lane, biz)
+
+    def settle(self, parts: ByShard[Pair]) -> Settled:
+        """Settle: straight on first, with care where that turns out to be needed."""
+        look_first = replace = False
+        while True:
+            try:
+                return Settled(self._write(parts, look_first=look_first, replace=replace))
+            except _SomeLostError:
+                look_first = True
+            except _RecordsExistError:
+                replace = True
+            except UnstorableError as error:
+                unstorable = error
+                break
+        return self._settle_apart(parts, unstorable)
+
+    def _settle_apart(self, parts: ByShard[Pair], error: UnstorableError) -> Settled:
+        """Halve until the request whose records cannot be stored is alone, and bury it."""
+        pairs = [(shard, pair) for shard, part in parts.items() for pair in part]
+        if len(pairs) == 1:
+            shard, (claim, outcome) = pairs[0]
+            if not isinstance(outcome, Done):
+                raise error
+            dead = Dead(f"no records stored: {error}", UNSTORABLE)
+            lost = self.settle({shard: [(claim, dead)]}).lost
+            return Settled(lost, {} if lost else {claim.request.id: dead})
+        middle = len(pairs) // 2
+        settled: list[Settled] = []
+        for half in (pairs[:middle], pairs[middle:]):
+            again: ByShard[Pair] = defaultdict(list)
+            for shard, pair in half:
+                again[shard].append(pair)
+            settled.append(self.settle(again))
+        return _together(settled)
+
+    def _write(self, parts: ByShard[Pair], *, look_first: bool, replace: bool) -> set[RequestId]:
+        with border(TRANSACTION_SECONDS):
+            for shard, part in parts.items():
+                if any(_unkeyed(outcome) for _, outcome in part):
+                    self._shards.records(self._lane, self._biz, shard, made_sure=True)
+            home = self._write_ahead(parts)
+
+            def write(session: ClientSession) -> set[RequestId]:
+                lost: set[RequestId] = set()
+                ended: dict[str, tuple[Shard, Tally]] = {}
+                for shard, part in parts.items():
+                    partial = self._with_parts(session, shard, part)
+                    lost |= self._write_shard(session, shard, part, look_first=look_first)
+                    kept = [pair for pair in part if pair[0].request.id not in lost]
+                    self._write_records(session, shard, kept, partial, replace=replace)
+                    if home is not None:
+                        self._keyed.write(home, _keyed(kept), session)
+                    _, tally = ended.setdefault(shard.database, (shard, Tally()))
+                    tally.update(_ends(part, lost))
+                for shard, tally in ended.values():
+                    counts = self._shards.counts(self._lane, self._biz, shard)
+                    book(counts, tally, self._now, session)
+                return lost
+
+            return in_transaction(self._client, write)
+
+    def _write_shard(
+        self, session: ClientSession, shard: Shard, part: Sequence[Pair], *, look_first: bool
+    ) -> set[RequestId]:
+        requests = self._shards.requests(self._lane, self._biz, shard)
+        lost: set[RequestId] = set()
+        if look_first:
+            lost = missing(requests, [claim for claim, _ in part], session)
+            part = [pair for pair in part if pair[0].request.id not in lost]
+        updates = [
+            UpdateMany(owned(claims), change, hint=BY_ID)
+            for change, claims in _changes(part, self._worker, self._now)
+        ]
+        if updates:
+            changed = requests.bulk_write(updates, ordered=False, session=session).matched_count
+            if changed < len(part) and not look_first:
+                raise _SomeLostError
+        return lost
+
+    def _write_ahead(self, parts: ByShard[Pair]) -> Shard | None:
+        """Write keyed records whose home is on another node; the home, where it is on this one.
+
+        None, too, where there are no such records.
+        """
+        if not any(_keyed(part) for part in parts.values()):
+            return None
+        home = self._keyed.home(self._now)
+        if home.node in {shard.node for shard in parts}:
+            return home
+        for shard, part in parts.items():
+            requests = self._shards.requests(self._lane, self._biz, shard)
+            mine = [pair for pair in part if _keyed([pair])]
+            lost = missing(requests, [claim for claim, _ in mine]) if mine else set()
+            self._keyed.write(home, _keyed(p for p in mine if p[0].request.id not in lost))
+        return None
+
+    def _with_parts(
+        self, session: ClientSession, shard: Shard, part: Sequence[Pair]
+    ) -> set[RequestId]:
+        """Requests of which some records were stored while their page was being read."""
+        requests = self._shards.requests(self._lane, self._biz, shard)
+        ids = [claim.request.id for claim, end in part if not isinstance(end, Retry)]
+        match = {"_id": {"$in": ids}, "parts": {"$exists": True}}
+        found = requests.find(match, projection=["_id"], hint=BY_ID, session=session)
+        return {read_id(document["_id"]) for document in found}
+
+    def _write_records(
+        self,
+        session: ClientSession,
+        shard: Shard,
+        part: Sequence[Pair],
+        partial: set[RequestId],
+        *,
+        replace: bool,
+    ) -> None:
+        """Insert the records, and remove what an earlier attempt has left beyond the last one's."""
+        records = self._shards.records(self._lane, self._biz, shard)
+        documents = [
+            record_document(self._lane.tenant, record)
+            for _, outcome in part
+            for record in _unkeyed(outcome)
+        ]
+        remains = [
+            DeleteMany({"_id": keys_of(claim.request.id, _first(outcome))}, hint=BY_ID)
+            for claim, outcome in part
+            if (claim.request.id in partial and _ends_parts(outcome))
+            or (replace and _unkeyed(outcome))
+        ]
+        try:
+            if remains:
+                records.bulk_write(remains, session=session)
+            if documents:
+                records.insert_many(documents, session=session)
+        except BulkWriteError as error:
+            codes = {fault["code"] for fault in error.details["writeErrors"]}
+            if codes == {_DUPLICATE_KEY} and not replace:
+                raise _RecordsExistError from error
+            raise
+
+
+def _together(parts: Iterable[Settled]) -> Settled:
+    """What became of all of them."""
+    lost: set[RequestId] = set()
+    buried: dict[RequestId, Dead] = {}
+    for part in parts:
+        lost |= part.lost
+        buried |= part.buried
+    return Settled(lost, buried)
+
+
+def _keyed(part: Iterable[Pair]) -> list[Record]:
+    """The records with keys of their own."""
+    return [
+        record
+        for _, outcome in part
+        if isinstance(outcome, Done)
+        for record in outcome.records
+        if record.key is not None
+    ]
+
+
+def _unkeyed(outcome: Outcome) -> list[Record]:
+    """The records that their request and place are the key of."""
+    if not isinstance(outcome, Done):
+        return []
+    return [record for record in outcome.records if record.key is None]
+
+
+def _first(outcome: Outcome) -> int:
+    """The first index that is not a part's of this attempt; a dead request keeps none."""
+    return outcome.stored if isinstance(outcome, Done) else 0
+
+
+def _ends_parts(outcome: Outcome) -> bool:
+    """Whether what parts have left beyond this attempt's is to go; not for a page as it was."""
+    return isinstance(outcome, Dead) or (
+        isinstance(outcome, Done) and outcome.status != _NOT_MODIFIED
+    )
+
+
+def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | None, str]]:
+    """What the ledger counts of these: job and term of each that has ended."""
+    for claim, outcome in part:
+        if claim.request.id not in lost and isinstance(outcome, Done | Dead):
+            yield claim.request.job, "done" if isinstance(outcome, Done) else "dead"
+
+
+def _changes(
+    outcomes: Sequence[Pair], worker: str, now: datetime
+) -> Iterator[tuple[Document, list[Claim]]]:
+    """Updates and whom they concern.
+
+    Claims that are done alike, under one token, share an update. Failures are never alike: each has
+    its own URL, answer or time to come back.
+    """
+    done: dict[tuple[object, ...], tuple[Pair, list[Claim]]] = {}
+    for claim, outcome in outcomes:
+        if isinstance(outcome, Done):
+            key = claim.token, done_with(outcome), outcome.status
+            done.setdefault(key, ((claim, outcome), []))[1].append(claim)
+        else:
+            yield _change(claim, outcome, worker, now), [claim]
+    for pair, claims in done.values():
+        yield _change(*pair, worker, now), claims
+
+
+def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Document:
+    if isinstance(outcome, Done):
+        line = event(now, State.DONE, worker, done_with(outcome))
+        return {
+            "$set": {"flag": int(State.DONE), "records": outcome.stored + len(outcome.records)},
+            "$unset": {**_ENDED, "error": "", "reason": "", "answer": ""},
+            "$push": pushed(line),
+        }
+    why, gone = failure(outcome), no_failure(outcome)
+    if isinstance(outcome, Dead):
+        return {
+            "$set": {"flag": int(State.DEAD), **why, **found_by(claim.request.body)},
+            "$unset": {**_ENDED, **gone},
+            "$push": pushed(event(now, State.DEAD, worker, outcome.error)),
+        }
+    return {
+        "$set": {"flag": int(State.WAITING), "due": outcome.due_at, **why},
+        "$unset": {"token": "", **gone},
+        "$push": pushed(event(now, State.WAITING, worker, outcome.error)),
+    }
+
+
+class MongoStreaming:
+    """The part of ports.RequestStore that stores records by themselves."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def store_part(
+        self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
+    ) -> bool:
+        """See ports.RequestStore.store_part.
+
+        One transaction that counts the part in the request, so that it meets whoever takes the
+        request away at the same moment. Keyed records are a part of it where they live on the same
+        node, and are written before it where not.
+        """
+        shard = route(biz, *claim_key(claim))
+        unkeyed = [record for record in records if record.key is None]
+        keyed = [record for record in records if record.key is not None]
+        keeping = KeyedRecords(self._shards, lane, biz)
+        with border(TRANSACTION_SECONDS):
+            requests = self._shards.requests(lane, biz, shard)
+            mine = owned([claim])
+            stored = self._shards.records(lane, biz, shard, made_sure=bool(unkeyed))
+            home = keeping.home(now) if keyed else None
+            if home is not None and home.node != shard.node:
+                if requests.find_one(mine, projection=["_id"], hint=BY_ID) is None:
+                    return False
+                keeping.write(home, keyed)
+                home = None
+
+            def write(session: ClientSession) -> bool:
+                counted = {"$inc": {"parts": 1}}
+                if not requests.update_one(
+                    mine, counted, hint=BY_ID, session=session
+                ).matched_count:
+                    return False
+                if unkeyed:
+                    documents = [record_document(lane.tenant, record) for record in unkeyed]
+                    ids = [document["_id"] for document in documents]
+                    stored.delete_many({"_id": {"$in": ids}}, hint=BY_ID, session=session)
+                    stored.insert_many(documents, session=session)
+                if home is not None:
+                    keeping.write(home, keyed, session)
+                return True
+
+            return in_transaction(self._shards.client(shard), write)
+
+    def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
+        """See ports.RequestStore.store_keyed: one upsert a record, in one statement."""
+        keeping = KeyedRecords(self._shards, lane, biz)
+        with border():
+            keeping.write(keeping.home(now), records)

@@ -1,0 +1,159 @@
+"""Cancelling what is open of a job, in bounded transactions (SPEC.md C2, H1).
+
+The index of jobs finds it, pending and waiting requests before leased ones. A transaction that
+meets a settlement or a claim of the same request is undone by the server and done again: one of the
+two has it, and the ledger counts it once.
+
+The whole of ports.RequestStore on MongoDB, put together from its parts.
+"""
+
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from pymongo import ASCENDING
+from pymongo.client_session import ClientSession
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.states import State
+from crawlfleet.requests.mongo.claim import MongoClaims
+from crawlfleet.requests.mongo.counters import book, tally_of
+from crawlfleet.requests.mongo.documents import event, pushed
+from crawlfleet.requests.mongo.insert import MongoInsertion
+from crawlfleet.requests.mongo.read import MongoTracking
+from crawlfleet.requests.mongo.reclaim import BUILD_SECONDS, SMALL, MongoIndexing
+from crawlfleet.requests.mongo.records import keys_of
+from crawlfleet.requests.mongo.recovery import SCAN, MongoRecovery
+from crawlfleet.requests.mongo.settle import MongoSettlement, MongoStreaming
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_JOB, Shards, on_shards
+from crawlfleet.requests.routing import Shard, all_shards
+
+#: Requests cancelled in one transaction.
+BATCH: Final = 500
+#: In this order: what is pending is the most, and would be begun next.
+_OPEN: Final = (State.PENDING, State.WAITING, State.LEASED)
+
+
+class MongoJobCancelling:
+    """The part of ports.RequestStore that cancels jobs."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+        """See ports.RequestStore.cancel_job: the shards at once, each its share of the limit."""
+        shards = all_shards(biz)
+        share = -(-limit // len(shards))
+
+        def cancel_in(shard: Shard, _: list[None]) -> int:
+            with border(TRANSACTION_SECONDS):
+                return _Cancelling(self._shards, lane, biz, shard, job, by, now).cancel(share)
+
+        done, failed = on_shards({shard: [] for shard in shards}, cancel_in)
+        if failed:
+            raise failed[0][1]
+        return sum(done)
+
+
+class _Cancelling:
+    """One round over one shard."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        job: str,
+        by: str,
+        now: datetime,
+    ) -> None:
+        self._requests = shards.requests(lane, biz, shard)
+        self._records = shards.records(lane, biz, shard)
+        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._client = shards.client(shard)
+        self._job = job
+        self._mine: Document = {"job": job, "tenant": lane.tenant, "biz": lane.biz}
+        self._now = now
+        self._change: Document = {
+            "$set": {"flag": int(State.CANCELLED)},
+            "$unset": {"token": "", "due": "", "parts": ""},
+            "$push": pushed(event(now, State.CANCELLED, by, "its job was cancelled")),
+        }
+
+    def cancel(self, limit: int) -> int:
+        """Cancel up to so many; returns how many were."""
+        total = 0
+        for state in _OPEN:
+            match = {**self._mine, "flag": int(state)}
+            while total < limit:
+                size = min(BATCH, limit - total)
+                # Nearly always, and at the end always, there is nothing: no transaction for that.
+                if self._requests.find_one(match, projection=["_id"], hint=BY_JOB) is None:
+                    break
+                write = partial(self._write, match, size)
+                cancelled = in_transaction(self._client, write)
+                total += cancelled
+                if cancelled < size:
+                    break
+        return total
+
+    def _write(self, match: Document, size: int, session: ClientSession) -> int:
+        found = list(
+            self._requests.find(match, projection=["parts"], hint=BY_JOB, session=session)
+            .sort([("ts", ASCENDING), ("_id", ASCENDING)])
+            .limit(size)
+        )
+        if not found:
+            return 0
+        chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+        self._requests.update_many(chosen, self._change, hint=BY_ID, session=session)
+        for document in found:
+            if "parts" in document:  # a page that was read in part leaves nothing
+                remains = {"_id": keys_of(document["_id"])}
+                self._records.delete_many(remains, hint=BY_ID, session=session)
+        tally = tally_of([self._job] * len(found), "cancelled")
+        book(self._counts, tally, self._now, session)
+        return len(found)
+
+
+class MongoRequestStore(
+    MongoInsertion,
+    MongoClaims,
+    MongoSettlement,
+    MongoStreaming,
+    MongoTracking,
+    MongoRecovery,
+    MongoIndexing,
+    MongoJobCancelling,
+):
+    """Requests and records in the shards of their biz.
+
+    Args:
+        nodes: Where they are.
+        scan: Requests of a shard that recovery looks at where no index tells their priority.
+        small: Documents of a collection that an index is built for in passing.
+        build_seconds: How long building one may take.
+    """
+
+    def __init__(
+        self,
+        nodes: MongoNodes,
+        *,
+        scan: int = SCAN,
+        small: int = SMALL,
+        build_seconds: float = BUILD_SECONDS,
+    ) -> None:
+        self.nodes = nodes
+        shards = Shards(nodes)
+        MongoInsertion.__init__(self, shards)
+        MongoClaims.__init__(self, shards)
+        MongoSettlement.__init__(self, nodes, shards)
+        MongoStreaming.__init__(self, shards)
+        MongoTracking.__init__(self, shards)
+        MongoRecovery.__init__(self, shards, scan)
+        MongoIndexing.__init__(self, shards, small, build_seconds)
+        MongoJobCancelling.__init__(self, shards)

@@ -1,0 +1,1 @@
+"""The request queue: priorities, leases, deferred requests, figures."""

@@ -1,0 +1,1 @@
+"""The request queue in Redis: its keys, leases, rebuild and figures."""

@@ -1,0 +1,230 @@
+"""The dictionary of every Redis key.
+
+========================================  ======  ====  ===========================================
+key                                       type    TTL   holds
+========================================  ======  ====  ===========================================
+``cf:{tenant:biz}:queue:<queue>[:<p>]``   LIST    no    entries as JSON, newest first, served last
+``cf:{tenant:biz}:ticks:<queue>``         STRING  no    ``time oldest ...`` of the last ticks, ms
+``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
+``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
+``cf:{tenant:biz}:at_host:<queue>:<place>``  LIST    no    what waits for a host, oldest first
+``cf:{tenant:biz}:parked:<queue>``        HASH    no    place -> its list in figures, see below
+``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    place by when to look at it, epoch ms
+``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    place by the least ``ts`` of its list
+``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a filling, see below
+``cf:{tenant:biz}:intake``                STRING  yes   when the rate's bucket is full, epoch us
+``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
+``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
+``cf:{tenant:biz}:phases``                HASH    yes   phase -> seconds that workers spent in it
+``cf:{tenant:biz}:coverage``              HASH    no    ``rule version`` -> its counts, a line each
+``cf:{tenant:biz}:items``                 HASH    no    id -> item of the data queue, as JSON
+``cf:{tenant:biz}:item_queue``            LIST    no    ids of items, newest first, served last
+``cf:{tenant:biz}:item_leases``           ZSET    no    ``token:id`` by the lease's end, epoch ms
+``cf:{tenant:biz}:item_tries``            HASH    no    id -> how often the item was handed out
+``cf:{tenant:biz}:item_bytes``            STRING  no    bytes of all items
+``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
+``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
+``cf:{tenant:biz}:bits<n>:<segment>``     STRING  yes   bits of that filter, 64 MB at most
+``cf:{host:<host>}:host``                 HASH    yes   its turns, tenants and permits, see below
+``cf:{hosts:<tenant>}:troubled``          ZSET    yes   host by its latest strain or failure, ms
+``cf:{<origin>}:robots``                  STRING  yes   a site's robots.txt: status, time, text
+``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
+``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
+``cf:{fleet}:pulses``                     ZSET    no    worker id by its last beat, server's ms
+``cf:{fleet}:intervals``                  HASH    no    worker id -> its latest intervals, ms
+``cf:{fleet}:cards``                      HASH    no    worker id -> its card as JSON
+``cf:{fleet}:watch``                      HASH    no    ``since``, ``seen``: server's epoch ms
+``cf:{fleet}:turns``                      HASH    no    turn -> ``started ends holder``, server's ms
+``cf:{fleet}:numbers``                    ZSET    no    Snowflake worker number by its lease's end
+``cf:{fleet}:fences``                     HASH    no    worker number -> fence of its latest lease
+``cf:{fleet}:marks``                      HASH    no    worker number -> mark (requests.ids.issuer)
+``cf:{fleet}:fence_count``                STRING  no    worker number leases given so far
+``cf:{fleet}:staff``                      HASH    no    pool -> how many workers; ``pool pace``
+``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
+``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
+``cf:{fleet}:needs``                      HASH    no    ``tenant/biz`` -> last at work, server's ms
+``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
+``cf:{fleet}:between_ticks``              ZSET    no    ``part what`` that failed between ticks, ms
+``cf:{fleet}:cancelled``                  ZSET    no    ``tenant/biz/job``, by the server's ms
+========================================  ======  ====  ===========================================
+
+What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
+tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
+the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
+In cluster mode that makes a biz, its queues, filters and items, the keys of one node, and the
+fleet's of one node, whose clock is the fleet's. What grows with the nodes is what there are many
+of: bizs, hosts, sites, crawls; one biz has the room and the speed of one node.
+Statistics belong to the biz and outlive a change of the queue's name; so do its rate of intake and
+its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
+Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
+nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
+never before its next turn or the end of its back-off, a robots.txt within a day. ``host`` holds
+numbers as crawling.politeness.host_scheduler names them: under ``*`` those of the host and, once
+something was told of it, what crawling.politeness.adaptive_rate_counts counts, under a tenant's
+name its turns (128 tenants at most), under ``worker tenant`` permits; those that have ended go with
+the next ask, and others are no more than the downloads that the host is asked for at once.
+``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
+5,000 at most: whoever does not hear of one finds out when it renews its leases.
+
+A *place* is a host, or ``host p`` for what waits for it of another priority than 5: each has its
+list and its figures (requests.queue.parking). ``parked`` holds of each place ``count old
+least_of_old least_of_new``: how many entries wait there, how many of those were there when the
+least was taken anew, and the least ``ts`` of these and of the others. Its field ``*`` is how many
+wait for all hosts. Where one of these keys is lost the others tell what it said; what a lost list
+held is found by recovery.
+
+Of each priority from 0 to 10 (requests.queue.ageing) there is a list of the queue. That of the
+usual one, 5, does not name it: it is the only one of a queue of older versions, whose workers go on
+beside newer ones. ``ticks`` are some hundred at most, and made up for where they are lost.
+
+``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
+has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
+clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
+each worker there are at most 32 intervals and one card, forgotten with it. ``staff`` has of each
+pool ``version needed kept at quiet peak allowed`` (fleet.models), ``floor stated`` behind it where
+capacity is stated, and what its workers can do in a second; of the usual pool under ``fleet``.
+Who is to be counted, started or sent away is each pool's own: of a further one the keys are
+``workers:<pool>``, ``wakes:<pool>`` and ``leaving:<pool>``. Pulses and cards are of all workers.
+``needs`` is of those that state needs, and of nobody else.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, Lane
+from crawlfleet.requests.queue.parking import places
+
+
+class LaneKeys(NamedTuple):
+    """The keys of one lane."""
+
+    queue: str
+    leases: str
+    delayed: str
+    ticks: str
+    parked: str
+    parked_due: str
+    parked_low: str
+    filled: str
+    intake: str
+    submitted: str
+    processed: str
+    phases: str
+    coverage: str
+    items: str
+    item_queue: str
+    item_leases: str
+    item_tries: str
+    item_bytes: str
+
+
+@lru_cache(maxsize=4096)
+def lane_keys(lane: Lane) -> LaneKeys:
+    """The keys of a lane.
+
+    >>> lane_keys(Lane("acme", "docs", "main")).queue
+    'cf:{acme:docs}:queue:main'
+    """
+    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
+    return LaneKeys(
+        queue=f"{stem}:queue:{lane.queue}",
+        leases=f"{stem}:leases:{lane.queue}",
+        delayed=f"{stem}:delayed:{lane.queue}",
+        ticks=f"{stem}:ticks:{lane.queue}",
+        parked=f"{stem}:parked:{lane.queue}",
+        parked_due=f"{stem}:parked_due:{lane.queue}",
+        parked_low=f"{stem}:parked_low:{lane.queue}",
+        filled=f"{stem}:filled:{lane.queue}",
+        intake=f"{stem}:intake",
+        submitted=f"{stem}:submitted",
+        processed=f"{stem}:processed",
+        phases=f"{stem}:phases",
+        coverage=f"{stem}:coverage",
+        items=f"{stem}:items",
+        item_queue=f"{stem}:item_queue",
+        item_leases=f"{stem}:item_leases",
+        item_tries=f"{stem}:item_tries",
+        item_bytes=f"{stem}:item_bytes",
+    )
+
+
+@lru_cache(maxsize=4096)
+def level_keys(lane: Lane) -> tuple[str, ...]:
+    """The lists of the queue, of priority 0 to 10.
+
+    >>> level_keys(Lane("acme", "docs", "main"))[4:6]
+    ('cf:{acme:docs}:queue:main:4', 'cf:{acme:docs}:queue:main')
+    """
+    usual = lane_keys(lane).queue
+    return tuple(
+        usual if level == DEFAULT_PRIORITY else f"{usual}:{level}" for level in range(LEVELS)
+    )
+
+
+def cookies_key(lane: Lane, job: str) -> str:
+    """The key of a job's cookies.
+
+    >>> cookies_key(Lane("acme", "docs", "main"), "june")
+    'cf:{acme:docs}:cookies:june'
+    """
+    return f"cf:{{{lane.tenant}:{lane.biz}}}:cookies:{job}"
+
+
+def filter_keys(lane: Lane, segment: str, parts: int) -> list[str]:
+    """The keys of a segment's filter of so many strings; a biz's bits begin with ``bits0``.
+
+    >>> filter_keys(Lane("acme", "docs", "main"), "2026-03-01", 1)
+    ['cf:{acme:docs}:seeds:2026-03-01', 'cf:{acme:docs}:bits0:2026-03-01']
+    """
+    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
+    return [f"{stem}:seeds:{segment}", *(f"{stem}:bits{n}:{segment}" for n in range(parts))]
+
+
+def host_list(lane: Lane, place: str) -> str:
+    """The key of what waits at a place: for a host, of one priority.
+
+    >>> host_list(Lane("acme", "docs", "main"), "example.org")
+    'cf:{acme:docs}:at_host:main:example.org'
+    """
+    return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{place}"
+
+
+def host_lists(lane: Lane, host: str) -> list[str]:
+    """What waits for a host, of priority 0 to 10."""
+    return [host_list(lane, place) for place in places(host)]
+
+
+def host_key(host: str) -> str:
+    """The key of a host.
+
+    >>> host_key("example.org")
+    'cf:{host:example.org}:host'
+    """
+    return f"cf:{{host:{host}}}:host"
+
+
+def troubled_key(tenant: str) -> str:
+    """The key of hosts that a tenant has met with strain or failures.
+
+    >>> troubled_key("acme")
+    'cf:{hosts:acme}:troubled'
+    """
+    return f"cf:{{hosts:{tenant}}}:troubled"
+
+
+def robots_key(origin: str) -> str:
+    """The key of a site's robots.txt.
+
+    >>> robots_key("https://example.org")
+    'cf:{https://example.org}:robots'
+    """
+    return f"cf:{{{origin}}}:robots"
+
+
+def bizs_key(tenant: str) -> str:
+    """The key of a tenant's bizs, for its crawls to read; no crawl's name is empty.
+
+    >>> bizs_key("acme")
+    'cf:{scrapy:acme:}:bizs'
+    """
+    return f"cf:{{scrapy:{tenant}:}}:bizs"

@@ -1,0 +1,177 @@
+"""How much of everything there is: depths, totals, rates, health."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from crawlfleet.requests.ledger import Ledger
+
+
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane's queue: entries to be served, leased, delayed.
+
+    ``parked`` of the ``queued`` wait for their host. Nothing that is queued or parked has a ``ts``
+    below ``oldest_ts``, unless it was put before the queue's next entry's. ``heads`` are the ``ts``
+    of the next entry of each priority that any is queued of, ``parked_ts`` the least of what is
+    parked. ``away``: nobody can say, as the lane's node of a cluster is away and others are not;
+    all counts are 0 then.
+    """
+
+    queued: int
+    leased: int
+    delayed: int
+    oldest_ts: int | None = None
+    parked: int = 0
+    away: bool = False
+    heads: dict[int, int] = {}
+    parked_ts: int | None = None
+
+
+def together(depths: Sequence[Depth]) -> Depth:
+    """The queues of a biz as one. Where one of them is away nobody can say what all have.
+
+    >>> near = Depth(queued=2, leased=1, delayed=0, heads={5: 7}, oldest_ts=7)
+    >>> far = Depth(queued=1, leased=0, delayed=0, heads={5: 3}, oldest_ts=3)
+    >>> both = together([near, far])
+    >>> both.queued, both.leased, both.heads, both.oldest_ts
+    (3, 1, {5: 3}, 3)
+    """
+    if len(depths) == 1:
+        return depths[0]
+    heads: dict[int, int] = {}
+    for depth in depths:
+        for level, ts in depth.heads.items():
+            heads[level] = min(ts, heads.get(level, ts))
+    return Depth(
+        queued=sum(depth.queued for depth in depths),
+        leased=sum(depth.leased for depth in depths),
+        delayed=sum(depth.delayed for depth in depths),
+        oldest_ts=_least(depth.oldest_ts for depth in depths),
+        parked=sum(depth.parked for depth in depths),
+        away=any(depth.away for depth in depths),
+        heads=heads,
+        parked_ts=_least(depth.parked_ts for depth in depths),
+    )
+
+
+def _least(moments: Iterable[int | None]) -> int | None:
+    return min((one for one in moments if one is not None), default=None)
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Work of a lane at one moment: what a lease would find, and what workers hold.
+
+    Retries that are not due yet, and what waits for a host that is not to be looked at yet, are in
+    neither; ``next_ts`` is when the next of these is. Of a host that is due at most
+    ``requests.queue.parking.READY_EACH`` are ready: no more can be had of it at once. ``away`` is
+    as of :class:`Depth`: nothing can be had there now.
+    """
+
+    ready: int
+    leased: int
+    next_ts: int | None = None
+    away: bool = False
+
+
+def at_hand(loads: Sequence[Load]) -> Load:
+    """The work of all lanes of a biz."""
+    if len(loads) == 1:
+        return loads[0]
+    return Load(
+        ready=sum(load.ready for load in loads),
+        leased=sum(load.leased for load in loads),
+        next_ts=_least(load.next_ts for load in loads),
+        away=any(load.away for load in loads),
+    )
+
+
+class Pressure(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands against taking more: nothing, or one of these.
+
+    ``backlog`` is what is queued, leased and delayed; ``wait_seconds`` how long the rate asks to
+    wait; ``memory_full`` that Redis has no room.
+    """
+
+    backlog: int
+    backlog_full: bool = False
+    memory_full: bool = False
+    wait_seconds: float = 0.0
+
+    @property
+    def admitted(self) -> bool:
+        """Whether more is taken."""
+        return not (self.backlog_full or self.memory_full or self.wait_seconds > 0)
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests per second over the last full 1, 5 and 60 seconds (SPEC.md A10)."""
+
+    per_1s: float
+    per_5s: float
+    per_60s: float
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals per state, rates, and where workers spent their time, in seconds by phase.
+
+    ``states`` is the ledger as clients read it: by label, the biz's own states included.
+    """
+
+    states: dict[str, int]
+    ledger: Ledger
+    records: int
+    depth: Depth
+    submitted: Rates
+    processed: Rates
+    phases: dict[str, float]
+
+
+class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at Redis or a MongoDB node. ``figures`` are plain numbers by metric name.
+
+    ``missing`` says by figure why it is not among them: a right that our user has not, an answer
+    that was none, a server that has no such thing. ``unread`` are those of them that there may well
+    be and nobody sees. ``error`` is what is wrong with the part itself.
+    """
+
+    part: str
+    name: str
+    up: bool
+    figures: dict[str, float] = {}
+    missing: dict[str, str] = {}
+    unread: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies ahead of the workers in a lane, seen in one moment.
+
+    Attributes:
+        queued: Entries of the queue and of leases that have ended; their hosts are not known.
+        leased: Entries that workers hold.
+        due: Retries that are due soon.
+        parked: Entries that wait for their hosts, however long that takes.
+        hosts: How many hosts these are.
+        hosts_due: How many of the hosts are looked at again soon.
+        sample: Some of the hosts, the soonest due first, each with how many entries wait for it.
+        oldest_ts: Nothing that is queued or parked was submitted before; None where nothing is.
+    """
+
+    queued: int = 0
+    leased: int = 0
+    due: int = 0
+    parked: int = 0
+    hosts: int = 0
+    hosts_due: int = 0
+    sample: tuple[tuple[str, int], ...] = ()
+    oldest_ts: int | None = None
+
+    @property
+    def backlog(self) -> int:
+        """All of it."""
+        return self.queued + self.leased + self.due + self.parked
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether somebody could do something of it now or soon."""
+        return bool(self.queued or self.leased or self.due or self.hosts_due)

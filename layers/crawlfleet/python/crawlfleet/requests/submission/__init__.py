@@ -1,0 +1,1 @@
+"""Submission: admission, back-pressure, idempotency keys, tracking."""

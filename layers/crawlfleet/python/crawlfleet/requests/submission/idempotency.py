@@ -1,0 +1,314 @@
+"""What makes two submissions one, and for how long that is known (SPEC.md D13).
+
+The keys of one call (SPEC.md D13): which of its entries were submitted before, under which ids.
+
+A key is written before the requests it stands for, with the ids they will have. Whoever comes
+second, at the same moment, after a time-out or after a crash, finds it and goes on with the same
+ids, so each entry is stored once however often it is sent.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Biz
+from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, KeyReusedError
+from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Body, Request
+from crawlfleet.requests.ports import RequestStore
+from crawlfleet.requests.submission.models import Keyed, KeyKind, KeyName, Pin, Submission
+from crawlfleet.requests.submission.ports import SubmissionKeys
+
+#: The least that a key is kept: requests of a biz may live for a minute, a client's retries longer.
+SHORTEST_LIFE: Final = timedelta(days=1)
+
+
+def digest_of_call(submissions: Sequence[Submission | CrawlfleetError]) -> bytes:
+    """A digest of a call as it was given; an entry that could not be read counts as its mistake.
+
+    >>> one = Submission(url="https://site.example/")
+    >>> digest_of_call([one]) == digest_of_call([Submission(url="https://site.example/")])
+    True
+    >>> digest_of_call([one, one]) == digest_of_call([one])
+    False
+    """
+    digest = sha256()
+    for submission in submissions:
+        text = (
+            b"!" + str(submission).encode("utf-8", "backslashreplace")
+            if isinstance(submission, CrawlfleetError)
+            else _text_of(submission)
+        )
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.digest()
+
+
+def digest_of_entry(submission: Submission) -> bytes:
+    """A digest of an entry as it was given; its ``client_id``, the key, is no part of it."""
+    return sha256(_text_of(msgspec.structs.replace(submission, client_id=None))).digest()
+
+
+def _text_of(submission: Submission) -> bytes:
+    return msgspec.json.encode(submission, order="deterministic")
+
+
+def kept_until(biz: Biz, now: datetime) -> datetime:
+    """How long a key is kept: at least as long as its requests are."""
+    return now + max(timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds), SHORTEST_LIFE)
+
+
+def is_old(keyed: Keyed, biz: Biz, now: datetime) -> bool:
+    """Whether requests that are only now stored under this key would have little time left.
+
+    They have the ``queued_at`` of the key, and live from then on.
+    """
+    return now - keyed.queued_at >= timedelta(seconds=biz.ttl_seconds) / 2
+
+
+def reused(name: KeyName, field: str = "") -> KeyReusedError:
+    """The error of a key that comes with something else than it was first given for."""
+    return KeyReusedError(
+        f"{_called(name, field)} stands for another submission: send again what it was first given "
+        "for, or choose a new one"
+    )
+
+
+def outlived(name: KeyName, field: str = "") -> KeyReusedError:
+    """The error of an entry that was not stored while its key was young."""
+    return KeyReusedError(
+        f"{_called(name, field)} is too old for an entry that was not stored when it was first "
+        "given: send this entry under a new one"
+    )
+
+
+def _called(name: KeyName, field: str) -> str:
+    if name.kind is KeyKind.CALL:
+        return f"Idempotency-Key {name.key!r}"
+    return f"{field}client_id: {name.key!r}"
+
+
+class Keying:
+    """The entries of one call, by their position in it, and the keys they come under.
+
+    A ``client_id`` decides for its entry; the call's ``key`` for all that have none. ``fields`` are
+    what the entries' fields are called in messages, such as ``requests[3].``.
+    """
+
+    def __init__(
+        self,
+        keys: SubmissionKeys,
+        store: RequestStore,
+        lane: Lane,
+        biz: Biz,
+        submissions: Sequence[Submission | InvalidRequestError],
+        fields: Sequence[str],
+        key: str | None,
+    ) -> None:
+        self._keys, self._store, self._lane, self._biz = keys, store, lane, biz
+        self._size = len(submissions)
+        self._call = KeyName(KeyKind.CALL, key) if key is not None else None
+        self._digests: dict[KeyName, bytes] = {}
+        if self._call is not None:
+            self._digests[self._call] = digest_of_call(submissions)
+        #: The first entry of each client_id, and of each later one that is equal the first.
+        self._firsts: dict[KeyName, int] = {}
+        self.twins: dict[int, int] = {}
+        #: Entries that are refused for their keys alone.
+        self.refused: dict[int, CrawlfleetError] = {}
+        self._fields = fields
+        self._standing: dict[KeyName, Keyed] = {}
+        self._names: dict[int, KeyName] = {}
+        self._of_entry: dict[int, Submission] = {}
+        for index, submission in enumerate(submissions):
+            if isinstance(submission, Submission):
+                self._take_in(index, submission)
+
+    def _take_in(self, index: int, submission: Submission) -> None:
+        self._of_entry[index] = submission
+        if submission.client_id is None:
+            if self._call is not None:
+                self._names[index] = self._call
+            return
+        name = KeyName(KeyKind.ENTRY, submission.client_id)
+        digest = digest_of_entry(submission)
+        first = self._firsts.setdefault(name, index)
+        if self._digests.setdefault(name, digest) != digest:
+            message = f"is that of {self._fields[first].rstrip('.')} too, which is another entry"
+            self.refused[index] = InvalidRequestError.of(f"{self._fields[index]}client_id", message)
+        elif first != index:
+            self.twins[index] = first
+        else:
+            self._names[index] = name
+
+    def look(self, now: datetime) -> None:
+        """Find what stands.
+
+        Raises:
+            KeyReusedError: the call's key stands for another call.
+        """
+        if not self._digests:
+            return
+        found = self._keys.find(self._lane, list(self._digests))
+        lost = [
+            keyed
+            for keyed in found.values()
+            if not keyed.stored
+            and is_old(keyed, self._biz, now)
+            and not any(map(self._exists, keyed.ids))
+        ]
+        if lost:
+            # Stored now, its requests would be as old as the key, and expire with it.
+            self._keys.forget(self._lane, lost)
+        gone = {keyed.name for keyed in lost}
+        self._stand([keyed for keyed in found.values() if keyed.name not in gone])
+
+    def too_late(self, index: int, now: datetime) -> CrawlfleetError | None:
+        """Why an entry must not be stored under its key any more, although others of it are."""
+        keyed = self._of(index)
+        if keyed is None or not is_old(keyed, self._biz, now):
+            return None
+        return None if self._exists(keyed.ids[self._place(index)]) else outlived(keyed.name)
+
+    def _exists(self, request_id: RequestId) -> bool:
+        return self._store.get(self._lane, self._biz, request_id) is not None
+
+    def _stand(self, keyed: Sequence[Keyed]) -> None:
+        for one in keyed:
+            if one.digest == self._digests[one.name]:
+                self._standing[one.name] = one
+            elif one.name == self._call:
+                raise reused(one.name)
+            else:
+                index = self._firsts[one.name]
+                self.refused[index] = reused(one.name, self._fields[index])
+
+    def stored(self, index: int) -> RequestId | None:
+        """The id of an entry that is known to be stored, or None."""
+        keyed = self._of(index)
+        if keyed is None or not keyed.stored or self.pin(index) is None:
+            return None
+        return keyed.ids[self._place(index)]
+
+    def pin(self, index: int) -> Pin | None:
+        """What the entry was admitted with when its key was first given; None if it was not."""
+        keyed = self._of(index)
+        return keyed.rules[self._place(index)] if keyed is not None else None
+
+    def open(
+        self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]], now: datetime
+    ) -> dict[int, Request]:
+        """The requests of the admitted entries, under ids that their keys will answer with.
+
+        Entries whose key has just been given to something else are missing, and in ``refused``.
+
+        Raises:
+            KeyReusedError: the call's key has.
+            IdsError: no ids can be issued.
+        """
+        queued_at = from_ms(to_ms(now))
+        fresh = self._fresh_ids(bodies, take)
+        opening = [
+            Keyed(
+                name=name,
+                digest=self._digests[name],
+                ids=(fresh[index],),
+                rules=(_pin(bodies[index]),),
+                queued_at=queued_at,
+            )
+            for index, name in self._names.items()
+            if index in bodies and name.kind is KeyKind.ENTRY and name not in self._standing
+        ]
+        if self._call is not None and self._call not in self._standing:
+            opening.append(
+                Keyed(
+                    name=self._call,
+                    digest=self._digests[self._call],
+                    ids=tuple(fresh[index] for index in range(self._size)),
+                    rules=tuple(
+                        _pin(bodies[index])
+                        if index in bodies and self._names[index] == self._call
+                        else None
+                        for index in range(self._size)
+                    ),
+                    queued_at=queued_at,
+                )
+            )
+        if opening:
+            self._stand(self._keys.open(self._lane, opening, kept_until(self._biz, now)))
+        return {
+            index: self._request(index, body, fresh, queued_at)
+            for index, body in bodies.items()
+            if index not in self.refused
+        }
+
+    def _fresh_ids(
+        self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]]
+    ) -> dict[int, RequestId]:
+        """An id for each entry that has none; a new key of a call has one for each position."""
+        if self._call is not None and self._call not in self._standing:
+            wanted = list(range(self._size))
+        else:
+            wanted = [index for index in bodies if self._of(index) is None]
+        return dict(zip(wanted, take(len(wanted)) if wanted else (), strict=True))
+
+    def _request(
+        self, index: int, body: Body, fresh: Mapping[int, RequestId], queued_at: datetime
+    ) -> Request:
+        keyed, an_id = self._of(index), fresh.get(index)
+        if keyed is not None:
+            an_id, queued_at = keyed.ids[self._place(index)], keyed.queued_at
+            pin = self.pin(index)
+            if pin is not None:
+                # Another one, at the same moment, was first, and froze another version.
+                body = replace(body, rule=pin.rule, rule_version=pin.version)
+        if an_id is None:
+            message = "an entry without a key has no id"
+            raise AssertionError(message)
+        return Request(
+            id=an_id,
+            tenant=self._lane.tenant,
+            biz=self._lane.biz,
+            queued_at=queued_at,
+            body=body,
+            job=self._of_entry[index].job,
+            priority=self._of_entry[index].priority,
+        )
+
+    def keyed(self, indices: Collection[int]) -> list[int]:
+        """Those of the entries that come under a key."""
+        return [index for index in indices if index in self._names]
+
+    def close(self, accepted: Collection[int]) -> None:
+        """Note which keys' requests are all stored, so that a repetition has nothing to do."""
+        whole = [
+            keyed
+            for name, keyed in self._standing.items()
+            if not keyed.stored
+            and all(
+                index in accepted
+                for index, pin in zip(self._indices(name), keyed.rules, strict=False)
+                if pin is not None
+            )
+        ]
+        if whole:
+            self._keys.close(self._lane, whole)
+
+    def _indices(self, name: KeyName) -> Sequence[int]:
+        return range(self._size) if name == self._call else (self._firsts[name],)
+
+    def _of(self, index: int) -> Keyed | None:
+        name = self._names.get(index)
+        return self._standing.get(name) if name is not None else None
+
+    def _place(self, index: int) -> int:
+        return index if self._names[index] == self._call else 0
+
+
+def _pin(body: Body) -> Pin:
+    return Pin(body.rule, body.rule_version)

@@ -1,0 +1,136 @@
+"""Under which ids submissions were stored that may be repeated, by key (SPEC.md D13).
+
+On the home node, in the control database: a key carries no time and says nothing about a route, so
+in the shards it would have to be looked for in every generation. The shards of a call's requests
+differ, too, while its ids must be written at once. Rules are frozen on the same node, so nothing is
+accepted without it anyway.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from pymongo import ASCENDING, DeleteMany, UpdateMany
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+from pymongo.read_concern import ReadConcern
+
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.requests.mongo.documents import read_id
+from crawlfleet.requests.mongo.sharding import BY_ID
+from crawlfleet.requests.submission.models import Keyed, KeyName, Pin
+
+_DUPLICATE_KEY: Final = 11000
+
+
+class MongoSubmissionKeys:
+    """ports.SubmissionKeys."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._sure = False
+
+    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+        """See ports.SubmissionKeys.find.
+
+        Only what a majority has: ids that could still be rolled back must not be gone on with.
+        """
+        if not names:
+            return {}
+        with border():
+            kept = self._collection().with_options(read_concern=ReadConcern("majority"))
+            return _read(kept, lane, names)
+
+    def open(self, lane: Lane, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
+        """See ports.SubmissionKeys.open: one round trip, and another where some are kept."""
+        if not keyed:
+            return []
+        documents = [_document(lane, one, until) for one in keyed]
+        with border():
+            kept = self._collection()
+            existing = _insert(kept, documents)
+            names = [one.name for one in keyed if _key(lane, one.name) in existing]
+            standing = _read(kept, lane, names) if names else {}
+        return [standing.get(one.name, one) for one in keyed]
+
+    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """See ports.SubmissionKeys.close."""
+        change = {"$set": {"stored": True}}
+        updates = [UpdateMany(match, change, hint=BY_ID) for match in _these(lane, keyed)]
+        if updates:
+            with border():
+                self._collection().bulk_write(updates, ordered=False)
+
+    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """See ports.SubmissionKeys.forget."""
+        deletions = [
+            DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(lane, keyed)
+        ]
+        if deletions:
+            with border():
+                self._collection().bulk_write(deletions, ordered=False)
+
+    def _collection(self) -> Collection[Document]:
+        kept = self._nodes.control("submission_keys")
+        if not self._sure:
+            kept.create_index([("until", ASCENDING)], name="ttl", expireAfterSeconds=0)
+            self._sure = True
+        return kept
+
+
+def _insert(kept: Collection[Document], documents: Sequence[Document]) -> set[str]:
+    """Insert; returns the keys that were there already."""
+    try:
+        kept.insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        faults = error.details["writeErrors"]
+        if error.details.get("writeConcernErrors") or any(
+            fault["code"] != _DUPLICATE_KEY for fault in faults
+        ):
+            raise
+        return {fault["op"]["_id"] for fault in faults}
+    return set()
+
+
+def _read(kept: Collection[Document], lane: Lane, names: Iterable[KeyName]) -> dict[KeyName, Keyed]:
+    by_key = {_key(lane, name): name for name in names}
+    found = kept.find({"_id": {"$in": list(by_key)}}, hint=BY_ID)
+    return {by_key[one["_id"]]: _keyed(by_key[one["_id"]], one) for one in found}
+
+
+def _these(lane: Lane, keyed: Sequence[Keyed]) -> list[Document]:
+    """These, and not what has taken the place of one since: by the moment they were given."""
+    groups: dict[datetime, list[str]] = defaultdict(list)
+    for one in keyed:
+        groups[one.queued_at].append(_key(lane, one.name))
+    return [{"_id": {"$in": keys}, "ts": moment} for moment, keys in groups.items()]
+
+
+def _key(lane: Lane, name: KeyName) -> str:
+    # The first three hold no slash, so nothing else is written the same, whatever the key holds.
+    return f"{lane.tenant}/{lane.biz}/{name.kind}/{name.key}"
+
+
+def _document(lane: Lane, keyed: Keyed, until: datetime) -> Document:
+    return {
+        "_id": _key(lane, keyed.name),
+        "digest": keyed.digest,
+        "ids": list(keyed.ids),
+        "rules": [pin and [pin.rule, pin.version] for pin in keyed.rules],
+        "ts": keyed.queued_at,
+        "stored": keyed.stored,
+        "until": until,
+    }
+
+
+def _keyed(name: KeyName, document: Document) -> Keyed:
+    return Keyed(
+        name=name,
+        digest=document["digest"],
+        ids=tuple(map(read_id, document["ids"])),
+        rules=tuple(pin and Pin(*pin) for pin in document["rules"]),
+        queued_at=document["ts"],
+        stored=document["stored"],
+    )

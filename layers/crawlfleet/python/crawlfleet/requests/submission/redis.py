@@ -1,0 +1,134 @@
+"""Back-pressure on Redis: whether a lane takes more now.
+
+Back-pressure without a round trip for each submission.
+
+A backlog of millions does not fill up within a second. Where a biz has no limit to its rate, what
+Redis said a moment ago, and what this process has sent there since, decide as well.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from crawlfleet.config.documents.biz import IntakeLimits
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
+from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.queue.redis.keys import lane_keys, level_keys
+from crawlfleet.requests.queue.stats import Pressure
+from crawlfleet.requests.submission.ports import Intake
+
+_ADMIT: Final = Script("requests/submission/admit", "requests/queue/levels_prelude")
+
+
+class RedisIntake:
+    """An :class:`~crawlfleet.ports.Intake`: backlog, rate and memory are one look, one script.
+
+    Args:
+        connection: The stage's Redis.
+        clock: Stands for the server's own, which is what counts where none is given.
+    """
+
+    def __init__(
+        self, connection: RedisConnection, *, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        self._redis = connection
+        self._clock = clock
+
+    def admit(
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,  # noqa: ARG002  a caller that is an hour ahead would keep all others out
+        beside: Sequence[Lane] = (),
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room.
+
+        A batch larger than the burst, or than the backlog may be, is taken when nothing else is
+        there. The answer does not reserve a place in the backlog: batches that are admitted at the
+        same moment may together pass it.
+        """
+        keys = lane_keys(lane)
+        answer = self._redis.once(
+            _ADMIT,
+            (keys.intake, *(key for one in (lane, *beside) for key in _backlog_keys(one))),
+            *(count, limits.max_backlog),
+            "" if limits.per_second is None else limits.per_second,
+            *(limits.burst, memory_ratio),
+            "" if self._clock is None else to_ms(self._clock()) * 1_000,
+        )
+        backlog, backlog_full, memory_full, wait = several(answer, 4)
+        with self._redis.translated():
+            return Pressure(
+                backlog=whole(backlog),
+                backlog_full=whole(backlog_full) == 1,
+                memory_full=whole(memory_full) == 1,
+                wait_seconds=int(text(wait)) / 1_000_000,
+            )
+
+
+def _backlog_keys(lane: Lane) -> tuple[str, ...]:
+    """What holds the entries of a lane."""
+    keys = lane_keys(lane)
+    return keys.leases, keys.delayed, keys.parked, *level_keys(lane)
+
+
+#: How long an answer is good for. Each environment may put in what it takes in so long beyond the
+#: limit; a full backlog, and a full memory, are asked about anew each time.
+GOOD_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Answer:
+    backlog: int
+    ratio: float
+    good_until: float
+
+
+class RememberedIntake:
+    """A :class:`~crawlfleet.ports.Intake` before another one. Used by one thread at a time.
+
+    Args:
+        intake: Is asked where nothing good is remembered.
+        steady: Seconds on a clock that nobody sets.
+    """
+
+    def __init__(self, intake: Intake, *, steady: Callable[[], float] = time.monotonic) -> None:
+        self._intake = intake
+        self._steady = steady
+        self._answers: dict[Lane, _Answer] = {}
+
+    def admit(
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,
+        beside: Sequence[Lane] = (),
+    ) -> Pressure:
+        """See ports.Intake.admit."""
+        if limits.per_second is not None:
+            return self._intake.admit(lane, count, limits, memory_ratio, now, beside)
+        moment = self._steady()
+        known = self._answers.get(lane)
+        if (
+            known is not None
+            and moment < known.good_until
+            and known.ratio == memory_ratio
+            and known.backlog + count <= limits.max_backlog
+        ):
+            known.backlog += count
+            return Pressure(backlog=known.backlog)
+        self._answers.pop(lane, None)
+        pressure = self._intake.admit(lane, count, limits, memory_ratio, now, beside)
+        if pressure.admitted:
+            self._answers[lane] = _Answer(
+                pressure.backlog + count, memory_ratio, moment + GOOD_SECONDS
+            )
+        return pressure

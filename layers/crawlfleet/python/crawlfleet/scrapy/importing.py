@@ -1,0 +1,119 @@
+"""What is made of the requests that scrapy-redis left: of a biz, or of a crawl (SPEC.md H10)."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from crawlfleet.crawling.executors.scrapy_spider import META_KEY
+from crawlfleet.crawling.executors.scrapy_wire import (
+    NotPortableError,
+    body_of,
+    fields_of_dict,
+    plain_value,
+)
+from crawlfleet.scrapy.fingerprints import MARK_BYTES
+from crawlfleet.scrapy.redis import Marks, Pushed, RedisCrawl
+from crawlfleet.scrapy.redis_source import Asked, RedisSource, Start, Unread
+from crawlfleet.scrapy.spiders import RedisMixin
+
+#: Requests that are queued at once.
+TOGETHER: Final = 500
+#: What an entry of the API says of its own.
+_OF_THE_ENTRY: Final = frozenset({"url", "method", "headers", "body", "cookies", "encoding"})
+
+
+def entry_of(asked: Asked, spider: str) -> dict[str, Any]:
+    """A request as an entry of the API; its ``meta`` is what the executor ``scrapy`` reads.
+
+    Its client id is made of the spider and the fingerprint, so that it is stored once.
+
+    Raises:
+        NotPortableError: names what an entry cannot hold.
+    """
+    fields = asked.fields
+    entry: dict[str, Any] = {"url": fields["url"], "method": str(fields.get("method", "GET"))}
+    headers = {name: ", ".join(values) for name, values in fields.get("headers", ())}
+    cookies = plain_value(fields.get("cookies", {}))
+    if cookies:
+        pairs = cookies.items() if isinstance(cookies, dict) else map(_pair, cookies)
+        headers.setdefault("Cookie", "; ".join(f"{_text(k)}={_text(v)}" for k, v in pairs))
+    if headers:
+        entry["headers"] = headers
+    if body := body_of(fields):
+        try:
+            entry["body"] = body.decode()
+        except UnicodeDecodeError as error:
+            raise NotPortableError("body", "is no text, and an entry has nothing else") from error
+    kept = {name: value for name, value in fields.items() if name not in _OF_THE_ENTRY}
+    if kept:
+        entry["meta"] = {META_KEY: json.dumps(kept, separators=(",", ":"))}
+    own = asked.digest if asked.dont_filter else asked.fingerprint
+    entry["client_id"] = _client_id(spider, own)
+    return entry
+
+
+def entry_of_start(start: Start, spider: str) -> dict[str, Any]:
+    """A start URL as an entry of the API; raises as :func:`entry_of`."""
+    try:
+        request: Any = RedisMixin().make_request_from_data(start.data)
+        fields = fields_of_dict(request.to_dict())
+    except (ValueError, AttributeError, TypeError) as error:
+        raise NotPortableError("start URL", str(error)) from error
+    # What only tells where it came from is of no use to whoever reads the page.
+    fields.pop("dont_filter", None)
+    fields.pop("_class", None)
+    asked = Asked(fields=fields, priority=0, dont_filter=True, digest=start.digest, fingerprint=b"")
+    return entry_of(asked, spider)
+
+
+def pushed_of(asked: Asked) -> Pushed:
+    """A request as an entry of our scheduler, marked so that a second import leaves it alone."""
+    return Pushed(
+        content=json.dumps(asked.fields, separators=(",", ":")).encode(),
+        marks=Marks.STARTS if asked.dont_filter else Marks.SEEN,
+        mark=(asked.digest if asked.dont_filter else asked.fingerprint)[:MARK_BYTES],
+        priority=asked.priority,
+    )
+
+
+def pushed_of_start(start: Start) -> Pushed:
+    """A start URL as one."""
+    mark = start.digest[:MARK_BYTES]
+    return Pushed(content=start.data, marks=Marks.STARTS, mark=mark, start=True)
+
+
+def queue_all(crawl: RedisCrawl, pushed: Iterable[Pushed]) -> Iterator[tuple[int, int]]:
+    """Queue some at a time; tells after each how many of them were new, and how many there were."""
+    left = iter(pushed)
+    while part := list(islice(left, TOGETHER)):
+        yield sum(crawl.push(part)), len(part)
+
+
+def learn_all(crawl: RedisCrawl, source: RedisSource) -> Iterator[int]:
+    """Take over the fingerprints, some at a time; tells how many these were."""
+    for marks in source.fingerprints():
+        crawl.learn(marks)
+        yield len(marks)
+
+
+def readable(found: Iterable[Asked | Unread]) -> Iterator[Asked]:
+    """Those that could be read."""
+    return (each for each in found if isinstance(each, Asked))
+
+
+def _client_id(spider: str, own: bytes) -> str:
+    digest = hashlib.sha1(spider.encode() + b"\0" + own, usedforsecurity=False).hexdigest()
+    return f"scrapy-redis:{digest}"
+
+
+def _pair(cookie: Any) -> tuple[Any, Any]:
+    try:
+        return cookie["name"], cookie["value"]
+    except (TypeError, LookupError) as error:
+        raise NotPortableError("cookies", "are none") from error
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,424 @@
+"""A Scrapy crawl on Redis: what its processes share, and lose nothing of (SPEC.md E1).
+
+A request is queued or leased until whoever leased it says that it is finished. Leases end by the
+server's clock; what a process that died has left is then served first.
+
+The Redis keys of Scrapy projects' crawls: what keys.py is for lanes.
+
+==============================================  ======  ===  =======================================
+key                                             type    TTL  holds
+==============================================  ======  ===  =======================================
+``cf:{scrapy:tenant:crawl}:queue``              ZSET    no   id by minus its priority
+``cf:{scrapy:tenant:crawl}:leases``             ZSET    no   ``process:id`` by the lease's end, ms
+``cf:{scrapy:tenant:crawl}:requests``           HASH    no   id -> ``score``, a space, the request
+``cf:{scrapy:tenant:crawl}:seen``               SET     no   fingerprints, 16 bytes each
+``cf:{scrapy:tenant:crawl}:starts``             SET     no   marks of the start requests of this run
+``cf:{scrapy:tenant:crawl}:dead``               LIST    no   reason and request on two lines, newest
+                                                             first, at most 10,000
+``cf:{scrapy:tenant:crawl}:deaths``             HASH   no   id -> how many processes have ended
+                                                             while they had it
+``cf:{scrapy:tenant:crawl}:processes``          ZSET    no   process by when it is taken to be gone
+``cf:{scrapy:tenant:crawl}:serial``             STRING  no   ids given so far
+``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
+``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
+``cf:{scrapy:tenant:crawl}:absorbed``           ZSET    yes  batch of start URLs by when it came in
+``cf:{<source>}:taking:tenant:crawl``           LIST    no   a batch's name, then its start URLs
+``cf:{scrapy:tenant:}:bizs``                    HASH    no   biz -> 1 if there is one, else 0, and
+                                                             the name of its queue
+==============================================  ======  ===  =======================================
+
+An id is 15 digits; of equal priority the least is served first. A request is ``r`` and JSON, or
+``s`` and what somebody has pushed to a spider's ``redis_key``. An id that is neither queued nor
+leased has no request. Times are epoch ms of the server. ``fingerprints`` is there where an import
+has brought fingerprints of another make; without it they are those of the running Scrapy. ``ended``
+is left by whoever came to the end of the crawl while others still took part. ``bizs`` is told by
+the scheduler, once a minute; bizs that are gone, or were asked for before it has told, stay in it.
+
+All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
+taken for the other. The start URLs that others push are under a key of theirs: on a cluster a batch
+of them goes over in steps, by way of ``taking``, which is in the slot of that key.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
+from crawlfleet.kernel.redis.server import Script
+
+#: What decides of a key's slot in place of the whole of it: first braces, something in between.
+_TAG: Final = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
+
+
+class CrawlKeys(NamedTuple):
+    """The keys of one crawl."""
+
+    queue: str
+    leases: str
+    requests: str
+    seen: str
+    starts: str
+    dead: str
+    deaths: str
+    processes: str
+    serial: str
+    fingerprints: str
+    ended: str
+
+
+@lru_cache(maxsize=256)
+def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
+    """The keys of a tenant's crawl of that name.
+
+    >>> crawl_keys("acme", "shop").queue
+    'cf:{scrapy:acme:shop}:queue'
+    """
+    return CrawlKeys(*(f"cf:{{scrapy:{tenant}:{crawl}}}:{name}" for name in CrawlKeys._fields))
+
+
+def absorbed_key(tenant: str, crawl: str) -> str:
+    """The key of the batches of start URLs that have come to the crawl from another slot.
+
+    >>> absorbed_key("acme", "shop")
+    'cf:{scrapy:acme:shop}:absorbed'
+    """
+    return f"cf:{{scrapy:{tenant}:{crawl}}}:absorbed"
+
+
+def taking_key(source: str, tenant: str, crawl: str) -> str:
+    """The key of what is on its way from a source of start URLs to the crawl.
+
+    It is in the source's slot, unless the source's name has a ``}`` and no hash tag.
+
+    >>> taking_key("shop:start_urls", "acme", "shop")
+    'cf:{shop:start_urls}:taking:acme:shop'
+    >>> taking_key("{shop}:start_urls", "acme", "shop")
+    'cf:{shop}:taking:acme:shop'
+    """
+    tagged = _TAG.match(source)
+    return f"cf:{{{tagged[1] if tagged else source}}}:taking:{tenant}:{crawl}"
+
+
+#: Requests of one call: a script holds up all other clients of the server.
+_PUSHED: Final = 500
+#: What was put aside is kept up to this many.
+DEAD_KEPT: Final = 10_000
+#: A request is begun so often, unless the project says it; each time its process has ended.
+ATTEMPTS: Final = 5
+_LONGEST_REASON: Final = 500
+_LONGEST_URL: Final = 2_000
+
+#: What an entry begins with: a request, or a start URL.
+_KIND: Final = (b"r", b"s")
+
+_ENTER: Final = Script("scrapy/crawl_enter")
+_PUSH: Final = Script("scrapy/crawl_push")
+_ABSORB: Final = Script("scrapy/crawl_absorb")
+_TAKE_STARTS: Final = Script("scrapy/crawl_take_starts")
+_ENTER_STARTS: Final = Script("scrapy/crawl_enter_starts")
+_TAKEN: Final = Script("scrapy/crawl_taken")
+_LEASE: Final = Script("scrapy/crawl_lease")
+_RENEW: Final = Script("scrapy/crawl_renew")
+_FINISH: Final = Script("scrapy/crawl_finish")
+_GIVE_BACK: Final = Script("scrapy/crawl_give_back")
+_BURY: Final = Script("scrapy/crawl_bury")
+_LOAD: Final = Script("scrapy/crawl_load")
+_LEAVE: Final = Script("scrapy/crawl_leave")
+
+
+class Order(StrEnum):
+    """Which of several requests of the same priority is served first."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+class Marks(StrEnum):
+    """By which set a request is known: its fingerprint, its mark of this run, or none."""
+
+    SEEN = "seen"
+    STARTS = "starts"
+    NONE = ""
+
+
+class Forget(StrEnum):
+    """When the last process that leaves makes an end of the crawl's keys."""
+
+    NEVER = "never"
+    FINISHED = "finished"
+    ALWAYS = "always"
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """A request on its way into the queue; ``mark`` is looked up in, and added to, ``marks``.
+
+    With ``start`` it is a start URL as somebody pushed it, which the spider makes a request of.
+    """
+
+    content: bytes
+    marks: Marks = Marks.NONE
+    mark: bytes = b""
+    priority: int = 0
+    start: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A leased request: what it is finished by, whether it is a start URL as pushed, itself.
+
+    ``deaths`` is how many processes have ended, or lost their lease, while they had it.
+    """
+
+    id: str
+    start: bool
+    content: bytes
+    deaths: int = 0
+
+
+def url_in(taken: Taken) -> str:
+    """The URL of a leased request, for people; its beginning where it is long.
+
+    >>> url_in(Taken("1", False, b'{"url":"https://a.example/","priority":1}'))
+    'https://a.example/'
+    >>> url_in(Taken("1", True, b"https://a.example/"))
+    'https://a.example/'
+    """
+    try:
+        url = msgspec.json.decode(taken.content, type=_Url).url
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        url = taken.content[:_LONGEST_URL].decode("utf-8", "replace")
+    return url[:_LONGEST_URL]
+
+
+class _Url(msgspec.Struct):
+    url: str
+
+
+class CrawlLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a crawl, and how many other processes take part."""
+
+    queued: int
+    leased: int
+    others: int
+
+
+class Entered(CrawlLoad, frozen=True, kw_only=True):
+    """How a process found the crawl. ``fingerprints`` names their make, empty for the usual."""
+
+    flushed: bool
+    fingerprints: str
+
+
+class RedisCrawl:
+    """One process's part in a crawl.
+
+    Args:
+        connection: The Redis of the fleet.
+        tenant: Whose crawl it is.
+        crawl: Its name; processes with the same one share it.
+        process: Unlike any other process's, without a colon.
+        lease_ms: How long a lease lasts that is not renewed.
+        attempts: How often a request is begun whose processes end; the last time it is alone.
+        order: Which of equal priority comes first.
+    """
+
+    def __init__(
+        self,
+        connection: RedisConnection,
+        tenant: str,
+        crawl: str,
+        process: str,
+        *,
+        lease_ms: int = 60_000,
+        attempts: int = ATTEMPTS,
+        order: Order = Order.OLDEST,
+    ) -> None:
+        self._redis = connection
+        self._process = process
+        self._lease_ms = lease_ms
+        self._attempts = attempts
+        self._order = order
+        self._name = tenant, crawl
+        self.keys: CrawlKeys = crawl_keys(tenant, crawl)
+
+    def enter(self, *, flush: bool = False) -> Entered:
+        """Take part; with ``flush`` everything is forgotten first, unless others take part."""
+        keys = self.keys
+        answer = self._redis.again(
+            _ENTER,
+            (
+                *(keys.processes, keys.queue, keys.leases, keys.starts),
+                *(keys.requests, keys.seen, keys.fingerprints, keys.ended, keys.deaths),
+            ),
+            *(self._process, self._lease_ms, int(flush)),
+        )
+        queued, leased, others, flushed, fingerprints = several(answer, 5)
+        return Entered(
+            queued=whole(queued),
+            leased=whole(leased),
+            others=whole(others),
+            flushed=whole(flushed) == 1,
+            fingerprints=text(fingerprints).decode(),
+        )
+
+    def push(self, requests: Sequence[Pushed]) -> list[bool]:
+        """Queue those that are not known; tells of each whether it was queued.
+
+        A request is marked by the script that queues it: no crash can come in between. Where an
+        answer is lost the call is repeated, and what carries no mark may be queued twice.
+        """
+        keys = self.keys
+        queued: list[bool] = []
+        for part in _parts(requests):
+            arguments = [
+                argument
+                for each in part
+                for argument in (
+                    each.marks,
+                    each.mark,
+                    -each.priority,
+                    _KIND[each.start] + each.content,
+                )
+            ]
+            answer = text(
+                self._redis.again(
+                    _PUSH,
+                    (keys.queue, keys.requests, keys.seen, keys.starts, keys.serial),
+                    *(self._order, *arguments),
+                )
+            )
+            if len(answer) != len(part):
+                raise nonsense()
+            queued += [each == ord("1") for each in answer]
+        return queued
+
+    def absorb(self, source: str, number: int) -> int:
+        """Queue up to ``number`` start URLs of a list, set or sorted set; how many there were.
+
+        Raises:
+            ConfigError: on a cluster, the source's name leaves no way to a key beside it.
+        """
+        if self._redis.are_apart(source, self.keys.queue):
+            return self._absorb_from_afar(source, number)
+        keys = (source, self.keys.queue, self.keys.requests, self.keys.serial)
+        return whole(self._redis.once(_ABSORB, keys, self._order, number))
+
+    def _absorb_from_afar(self, source: str, number: int) -> int:
+        """The same in three steps, each of which may be repeated, by another process too.
+
+        A batch is kept beside its source until it has entered the queue, which it does once.
+        """
+        taking = taking_key(source, *self._name)
+        if self._redis.are_apart(source, taking):
+            raise ConfigError(
+                [Problem(source, "has a } and no {...}: a cluster needs another name")]
+            )
+        taken = self._redis.again(_TAKE_STARTS, (source, taking), uuid4().hex, number)
+        batch = [text(each) for each in several(taken)]
+        if not batch:
+            return 0
+        keys = (self.keys.queue, self.keys.requests, self.keys.serial, absorbed_key(*self._name))
+        entered = whole(self._redis.again(_ENTER_STARTS, keys, self._order, *batch))
+        whole(self._redis.again(_TAKEN, (taking,), batch[0]))
+        return entered
+
+    def lease(self, number: int, held: int = 0) -> tuple[list[Taken], int]:
+        """Up to ``number`` requests, and how many of them an ended lease has left.
+
+        ``held`` is how many the process is at. One that is begun for the last time, as its
+        processes have ended so often, is given alone, and to a process that is at nothing; one
+        that was begun that often is given to be put aside.
+        """
+        answer = several(
+            self._redis.once(
+                _LEASE,
+                (self.keys.leases, self.keys.queue, self.keys.requests, self.keys.deaths),
+                *(self._process, number, self._lease_ms, self._attempts, held),
+            )
+        )
+        if len(answer) % 3 != 1:
+            raise nonsense()
+        taken = [
+            Taken(
+                text(answer[at]).decode(), content[:1] == b"s", content[1:], whole(answer[at + 1])
+            )
+            for at in range(1, len(answer), 3)
+            for content in (text(answer[at + 2]),)
+        ]
+        return taken, whole(answer[0])
+
+    def renew(self, ids: Sequence[str]) -> set[str]:
+        """More time for the process and these leases; returns the ids that it holds no longer."""
+        answer = self._redis.again(
+            _RENEW,
+            (self.keys.processes, self.keys.leases),
+            *(self._process, self._lease_ms, "\n".join(ids)),
+        )
+        return {text(each).decode() for each in several(answer)}
+
+    def finish(self, ids: Sequence[str]) -> int:
+        """They are done with; returns how many the process held."""
+        if not ids:
+            return 0
+        keys = (self.keys.leases, self.keys.requests, self.keys.deaths)
+        return whole(self._redis.again(_FINISH, keys, self._process, "\n".join(ids)))
+
+    def give_back(self, ids: Sequence[str]) -> int:
+        """They return to their places in the queue; returns how many the process held."""
+        if not ids:
+            return 0
+        keys = (self.keys.leases, self.keys.queue, self.keys.requests)
+        return whole(self._redis.again(_GIVE_BACK, keys, self._process, "\n".join(ids)))
+
+    def bury(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
+        """Put aside what is no request; tells whether the process held it."""
+        keys = (self.keys.leases, self.keys.requests, self.keys.dead, self.keys.deaths)
+        line = " ".join(reason.split())[:_LONGEST_REASON]
+        answer = self._redis.once(_BURY, keys, self._process, id, line, DEAD_KEPT)
+        return whole(answer) == 1
+
+    def load(self) -> CrawlLoad:
+        """What is left."""
+        keys = (self.keys.queue, self.keys.leases, self.keys.processes)
+        queued, leased, others = several(self._redis.again(_LOAD, keys, self._process), 3)
+        return CrawlLoad(queued=whole(queued), leased=whole(leased), others=whole(others))
+
+    def leave(self, forget: Forget) -> bool:
+        """Take part no longer; tells whether the crawl was forgotten."""
+        keys = self.keys
+        answer = self._redis.again(
+            _LEAVE,
+            (
+                *(keys.processes, keys.queue, keys.leases, keys.requests),
+                *(keys.seen, keys.starts, keys.fingerprints, keys.ended, keys.deaths),
+            ),
+            *(self._process, forget),
+        )
+        return whole(answer) == 1
+
+    def learn(self, marks: Sequence[bytes]) -> int:
+        """Take these fingerprints for seen; returns how many were new."""
+        if not marks:
+            return 0
+        (answer,) = several(self._redis.together(("SADD", self.keys.seen, *marks)), 1)
+        return whole(answer)
+
+    def known(self) -> tuple[int, str]:
+        """How many fingerprints there are, and of which make, empty for the usual one."""
+        commands = (("SCARD", self.keys.seen), ("GET", self.keys.fingerprints))
+        count, make = several(self._redis.together(*commands), 2)
+        return whole(count), "" if make is None else text(make).decode()
+
+    def made_as(self, fingerprints: str) -> None:
+        """Note how the fingerprints of this crawl are made."""
+        self._redis.together(("SET", self.keys.fingerprints, fingerprints))
+
+
+def _parts(requests: Sequence[Pushed]) -> Iterator[Sequence[Pushed]]:
+    for first in range(0, len(requests), _PUSHED):
+        yield requests[first : first + _PUSHED]

@@ -1,0 +1,93 @@
+"""Spiders whose start URLs are in Redis, where anybody pushes them: as with scrapy-redis.
+
+::
+
+    class Shop(RedisSpider):
+        name = "shop"
+        redis_key = "shop:start_urls"  # the default; a list, a set or a sorted set
+
+    redis-cli LPUSH shop:start_urls '{"url": "https://shop.example/1", "meta": {"page": 1}}'
+
+One script moves a start URL from there into the crawl's queue, where it is leased like any other
+request; so none is lost with the process that has read it.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy import FormRequest, Request
+from scrapy.spiders import CrawlSpider, Spider
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+
+#: What a JSON object says of its request; everything else is a field of a form, which it sends.
+_OF_THE_REQUEST: Final = frozenset(
+    {"method", "meta", "headers", "body", "cookies", "priority", "cb_kwargs", "dont_filter"}
+)
+
+
+class RedisMixin:
+    """Makes a spider read its start URLs from Redis. It begins with none of its own.
+
+    Attributes:
+        redis_key: Where they are; ``%(name)s`` stands for the spider's name.
+        redis_batch_size: How many are taken at once, by default as many as are leased.
+        max_idle_time: Seconds without work after which the spider closes; 0 waits forever.
+    """
+
+    redis_key: str | None = None
+    redis_batch_size: int | None = None
+    max_idle_time: float | None = None
+    settings: "BaseSettings"
+    name: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        """No requests: they come from Redis."""
+        nothing: tuple[Any, ...] = ()
+        for each in nothing:
+            yield each
+
+    def start_requests(self) -> Iterator[Request]:
+        """The same, for Scrapy 2.12."""
+        return iter(())
+
+    def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
+        """What is to be done about a start URL; override it to push something else.
+
+        ``data`` is a URL, or a JSON object with ``url`` and, as a request has them, ``method``,
+        ``meta``, ``headers``, ``body``, ``cookies``, ``priority``, ``cb_kwargs``, ``dont_filter``
+        and the name of a ``callback``. What else it has is sent as a form.
+
+        Raises:
+            ValueError: it is neither; it is put aside with this reason.
+        """
+        text = data.decode().strip()
+        if not text.startswith("{"):
+            return Request(text, dont_filter=True)
+        fields = json.loads(text)
+        url, callback = fields.pop("url", None), fields.pop("callback", None)
+        if not isinstance(url, str):
+            raise ValueError("the object has no url")  # noqa: TRY004  all mistakes are one kind
+        given = {name: fields.pop(name) for name in _OF_THE_REQUEST & fields.keys()}
+        given.setdefault("dont_filter", True)
+        if callback is not None:
+            given["callback"] = getattr(self, str(callback))
+        if fields:
+            form = {name: _field(value) for name, value in fields.items()}
+            return FormRequest(url, formdata=form, **{"method": "GET", **given})
+        return Request(url, **given)
+
+
+class RedisSpider(RedisMixin, Spider):
+    """A spider that waits for start URLs in Redis."""
+
+
+class RedisCrawlSpider(RedisMixin, CrawlSpider):
+    """A spider with rules that does so."""
+
+
+def _field(value: object) -> str | list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else str(value)

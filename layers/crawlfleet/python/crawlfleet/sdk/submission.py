@@ -1,0 +1,382 @@
+"""A submission, cut into batches the API takes and put together again entry by entry.
+
+Submitting pages: one, many, more than memory holds; each stored once.
+"""
+
+import math
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any, Final, TypeAlias, overload
+
+import msgspec
+
+from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Problem, RejectedError
+from crawlfleet.sdk.calls import Calls, path_of
+from crawlfleet.sdk.errors import PartlySubmittedError, UncertainError, error_of
+from crawlfleet.sdk.results import BatchAnswer, Entry, ProblemDocument, SubmissionAnswer, Submitted
+from crawlfleet.sdk.transport import Answer, Patience
+
+#: Entries that one call may carry.
+BATCH_ENTRIES: Final = 1_000
+#: Bytes that one call may carry: Lambda takes 6 MB, with the body quoted inside the event.
+BATCH_BYTES: Final = 4_000_000
+
+EntryLike: TypeAlias = str | Entry | Mapping[str, Any]
+
+#: Fields of a call that belong to no entry of it.
+_OF_THE_CALL: Final = frozenset({"requests", "body", "biz", "request"})
+_PLACE: Final = re.compile(r"^requests\[(\d+)\]\.?")
+#: Where a mistake is that an entry was given before, this says where.
+_OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as it will travel, and its place in what the caller gave."""
+
+    index: int
+    url: str
+    content: bytes
+
+
+def prepare(entry: EntryLike, index: int, field: str, **filled: str | int | None) -> Prepared:
+    """Encode an entry; ``filled`` are fields for those that have none of their own.
+
+    What its fields hold is the API's to judge: it has the rules, and answers each entry by itself.
+
+    Raises:
+        InvalidRequestError: it is no URL, no mapping and no :class:`Entry`, or no JSON can hold it.
+    """
+    fields: dict[str, Any]
+    if isinstance(entry, str):
+        fields = {"url": entry}
+    elif isinstance(entry, Entry):
+        fields = msgspec.to_builtins(entry)
+    elif isinstance(entry, Mapping):
+        fields = dict(entry)
+    else:
+        raise InvalidRequestError.of(
+            field, f"must be a URL, a mapping or an Entry, not {type(entry).__name__}"
+        )
+    for name, value in filled.items():
+        if fields.get(name) is None:
+            fields[name] = value
+        if fields[name] is None:
+            del fields[name]
+    try:
+        content = msgspec.json.encode(fields)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError.of(field, f"cannot be written as JSON: {error}") from error
+    url = fields.get("url")
+    return Prepared(index=index, url=url if isinstance(url, str) else "", content=content)
+
+
+def batches(entries: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+    """Batches within the API's limits, in order, taken from ``entries`` as they are needed."""
+    batch: list[Prepared] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) >= BATCH_ENTRIES or size + len(entry.content) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += len(entry.content) + 1
+    if batch:
+        yield batch
+
+
+def encode(batch: list[Prepared]) -> bytes:
+    """The body of a batch's call."""
+    return b'{"requests":[' + b",".join(entry.content for entry in batch) + b"]}"
+
+
+def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list[Submitted]:
+    """The results of a batch that was accepted in part or whole, entry by entry."""
+    return [
+        Submitted(
+            index=entry.index,
+            url=entry.url,
+            id=answer.id,
+            state=answer.state,
+            repeated=answer.repeated,
+            error=_own(answer.error, batch),
+        )
+        for entry, answer in zip(batch, answers, strict=True)
+    ]
+
+
+def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted] | None:
+    """The results of a batch of which nothing was acceptable, each with its own mistakes.
+
+    None where the mistakes are not all of single entries: then the call as a whole was wrong.
+    """
+    problems: dict[int, list[Problem]] = {}
+    for problem in error.problems:
+        place = _PLACE.match(problem.field)
+        # Of a batch of one, the API names the entry's fields without its place.
+        alone = place is None and len(batch) == 1 and problem.field not in _OF_THE_CALL
+        if not alone and (place is None or int(place[1]) >= len(batch)):
+            return None
+        problems.setdefault(int(place[1]) if place else 0, []).append(
+            Problem(_PLACE.sub("", problem.field) or "entry", _placed(problem.message, batch))
+        )
+    return [
+        Submitted(
+            index=entry.index,
+            url=entry.url,
+            error=ProblemDocument(
+                title="The request is not valid",
+                status=400,
+                detail="" if own else "refused with the rest of its batch",
+                errors=tuple(own),
+            ),
+        )
+        for entry, own in ((entry, problems.get(at, [])) for at, entry in enumerate(batch))
+    ]
+
+
+def _own(problem: ProblemDocument | None, batch: list[Prepared]) -> ProblemDocument | None:
+    """The problem with fields told from its entry, whatever place that had in its batch."""
+    if problem is None:
+        return None
+    if not problem.errors:
+        return msgspec.structs.replace(problem, detail=_PLACE.sub("", problem.detail))
+    own = tuple(
+        Problem(_PLACE.sub("", each.field) or "entry", _placed(each.message, batch))
+        for each in problem.errors
+    )
+    return msgspec.structs.replace(problem, detail="", errors=own)
+
+
+def _placed(message: str, batch: list[Prepared]) -> str:
+    """The message, naming another entry by its index in what the caller gave, not in its batch."""
+
+    def given(other: re.Match[str]) -> str:
+        at = int(other[1])
+        return f"requests[{batch[at].index}]" if at < len(batch) else other[0]
+
+    return _OTHER.sub(given, message)
+
+
+KEY_HEADER: Final = "Idempotency-Key"
+
+#: Is told how many seconds are waited before the biz is asked again whether it takes more.
+OnWait = Callable[[float], None]
+
+
+class Submissions(Calls):
+    """The calls that submit."""
+
+    @overload
+    def submit(  # type: ignore[overload-overlap]  # a str is an iterable of str, but one URL here
+        self,
+        biz: str,
+        what: str | Entry | Mapping[str, Any],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        priority: int | None = None,
+        client_ids: str | Iterable[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+    ) -> Submitted: ...
+
+    @overload
+    def submit(
+        self,
+        biz: str,
+        what: Iterable[EntryLike],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        priority: int | None = None,
+        client_ids: str | Iterable[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+    ) -> list[Submitted]: ...
+
+    def submit(
+        self,
+        biz: str,
+        what: EntryLike | Iterable[EntryLike],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        priority: int | None = None,
+        client_ids: str | Iterable[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+    ) -> Submitted | list[Submitted]:
+        """Submit one page, or many in batches of up to 1,000.
+
+        ``rule``, ``job`` and ``priority`` are for entries that name none. One page gives one
+        result, and an error if it is refused. Many give one result each, in order, with an
+        ``error`` in those that were refused: a wrong entry does not stop the others. For more than
+        memory holds see :meth:`submit_each`.
+
+        Nothing is stored twice. Every call carries a key, so that it is tried again after any
+        failure; give an ``idempotency_key`` of your own to be able to repeat it later, with the
+        same entries, from another process too. ``client_ids``, one an entry, do the same for each
+        entry by itself, whatever it is submitted with.
+
+        A biz that has as much as it may says so. ``timeout`` is for how many seconds from now on
+        room is waited for, asking at least every 30 of them (without it, as for any call);
+        ``on_wait`` is told of each pause.
+
+        Raises:
+            InvalidRequestError: the one page is refused; the fields are named.
+            UnknownBizError: there is no such biz for this key.
+            KeyReusedError: the key stands for other entries.
+            BacklogFullError: the biz has as much as it may; nothing (more) was stored.
+            PartlySubmittedError: the API failed after a part of many was answered.
+            UncertainError: the answer was lost each time; it may have been accepted.
+        """
+        if isinstance(what, str | Entry | Mapping):
+            key = idempotency_key or _new_key()
+            ids = [client_ids] if isinstance(client_ids, str) else client_ids
+            client_id = None if ids is None else next(_each_with(ids, [what]))[1]
+            prepared = prepare(
+                what, 0, "entry", rule=rule, job=job, priority=priority, client_id=client_id
+            )
+            answer = self._send(biz, prepared.content, key, key, self._patience(timeout, on_wait))
+            return self._one(answer, prepared.url)
+        results: list[Submitted] = []
+        try:
+            for result in self.submit_each(
+                biz,
+                what,
+                rule=rule,
+                job=job,
+                priority=priority,
+                client_ids=client_ids,
+                idempotency_key=idempotency_key,
+                timeout=timeout,
+                on_wait=on_wait,
+            ):
+                results.append(result)  # noqa: PERF402  what was answered outlives an error
+        except CrawlfleetError as error:
+            if results:
+                raise PartlySubmittedError(tuple(results), error) from error
+            raise
+        return results
+
+    def submit_each(
+        self,
+        biz: str,
+        entries: Iterable[EntryLike],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        priority: int | None = None,
+        client_ids: str | Iterable[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+    ) -> Iterator[Submitted]:
+        """Submit any number of pages while iterated; each result comes once its batch is answered.
+
+        ``entries`` may be endless: no more than one batch of it is held. Nothing is sent until the
+        iterator is read. Errors are those of :meth:`submit`, raised where they happen. Each batch
+        has a key made of the ``idempotency_key`` and its number: the same entries in the same order
+        under the same key are the same batches.
+        """
+        key = idempotency_key or _new_key()
+        patience = self._patience(timeout, on_wait)
+        ids = [client_ids] if isinstance(client_ids, str) else client_ids
+        each = ((entry, None) for entry in entries) if ids is None else _each_with(ids, entries)
+        prepared = (
+            prepare(
+                entry,
+                index,
+                f"requests[{index}]",
+                rule=rule,
+                job=job,
+                priority=priority,
+                client_id=client_id,
+            )
+            for index, (entry, client_id) in enumerate(each)
+        )
+        for number, batch in enumerate(batches(prepared)):
+            own = f"{key}.{number}" if number else key
+            try:
+                answer = self._send(biz, encode(batch), own, key, patience)
+            except InvalidRequestError as error:
+                results = refused(batch, error)
+                if results is None:
+                    raise
+                yield from results
+                continue
+            answers = self._read(answer, BatchAnswer).requests
+            if len(answers) != len(batch):
+                raise self._strange(
+                    answer, f"{len(answers)} answers to {len(batch)} submitted entries"
+                )
+            yield from answered(batch, answers)
+
+    def _send(
+        self, biz: str, body: bytes, key: str, whole: str, patience: Patience | None
+    ) -> Answer:
+        """Send one call's entries under its ``key``; ``whole`` is what the caller repeats by."""
+        lost: list[str] = []
+        try:
+            return self._transport.call(
+                "POST",
+                path_of(biz, "requests"),
+                body=body,
+                headers={KEY_HEADER: key},
+                lost=lost,
+                patience=patience,
+            )
+        except RejectedError:
+            raise
+        except CrawlfleetError as error:
+            if not lost:
+                raise
+            raise UncertainError(
+                f"the answer to a submission was lost ({lost[-1]}): it may have been accepted, or "
+                f"not; submitted again under the idempotency key {whole} it is stored once",
+                idempotency_key=whole,
+            ) from error
+
+    def _one(self, answer: Answer, url: str) -> Submitted:
+        told = self._read(answer, SubmissionAnswer)
+        if told.error is not None:
+            raise error_of(told.error.status or 400, told.error)
+        if told.id is None:
+            raise self._strange(answer, "an acceptance without an id")
+        return Submitted(index=0, url=url, id=told.id, state=told.state, repeated=told.repeated)
+
+    def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
+        if timeout is None and on_wait is None:
+            return None
+        seconds = math.inf if timeout is None else timeout
+        return Patience(
+            until=self._clock.monotonic() + seconds, told=on_wait or (lambda _seconds: None)
+        )
+
+
+def _each_with(
+    ids: Iterable[str], entries: Iterable[EntryLike]
+) -> Iterator[tuple[EntryLike, str | None]]:
+    """Each entry with its client id.
+
+    Raises:
+        InvalidRequestError: there are not as many ids as entries.
+    """
+    if isinstance(ids, Sized) and isinstance(entries, Sized) and len(ids) != len(entries):
+        message = f"must be one an entry: {len(ids)} are given for {len(entries)}"
+        raise InvalidRequestError.of("client_ids", message)
+    given = iter(ids)
+    for index, entry in enumerate(entries):
+        client_id = next(given, None)
+        if client_id is None:
+            message = f"must be one an entry: there are {index} only"
+            raise InvalidRequestError.of("client_ids", message)
+        yield entry, client_id
+
+
+def _new_key() -> str:
+    return uuid.uuid4().hex

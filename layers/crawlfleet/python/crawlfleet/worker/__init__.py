@@ -1,0 +1,1 @@
+"""The engine of the consumer: leases, attempts, results, heartbeat."""

@@ -1,0 +1,127 @@
+"""Which worker a host belongs to while others live too (SPEC.md D3): rendezvous hashing.
+
+What a worker keeps for a host (a connection with its TLS, cookies, robots.txt) is worth something
+only if the next request goes the same way. A worker that comes takes one host in n from the others,
+one that goes leaves its hosts to all of them evenly; no other host moves.
+
+Which hosts are a worker's own (SPEC.md D3), by who works; asked anew every few seconds.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final
+
+from crawlfleet.config.pools import shares_work
+from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.fleet.staffing import StaffingPorts
+from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.queue.parking import Parked
+from crawlfleet.requests.routing import mix
+
+#: A host whose time came so long ago is anybody's: its own worker is busy, or gone.
+PATIENCE_MS: Final = 400
+
+
+def salt(name: str) -> int:
+    """64 bits of a worker's or a host's name, the same everywhere.
+
+    >>> salt("example.org") == salt("example.org") != salt("example.com")
+    True
+    """
+    return int.from_bytes(blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big")
+
+
+def owner(host: str, salts: Sequence[tuple[int, str]]) -> str | None:
+    """Whose a host is of workers given by their salts; None where there are none.
+
+    >>> owner("example.org", [(salt("a"), "a")])
+    'a'
+    """
+    at = salt(host)
+    return max(((mix(at ^ each), name) for each, name in salts), default=(0, None))[1]
+
+
+def chosen(parked: Sequence[Parked], is_mine: Callable[[str], bool], now_ms: int) -> list[Parked]:
+    """Of hosts whose time has come, those that a worker looks at: its own, and what is late."""
+    return [one for one in parked if one.ready_ts <= now_ms - PATIENCE_MS or is_mine(one.host)]
+
+
+#: Hosts of which it is remembered whose they are.
+REMEMBERED: Final = 20_000
+#: Of more workers than this nobody has to choose: each host has somebody near by luck alone, and
+#: to ask all of them would cost more than a connection.
+MOST_WORKERS: Final = 1_000
+
+
+class _Owners:
+    """Those among whom hosts are shared out, as one of them sees it."""
+
+    def __init__(self, worker: str) -> None:
+        self._id = worker
+        self._names: frozenset[str] = frozenset()
+        self._mine: dict[str, bool] = {}
+        self.salts: list[tuple[int, str]] = []
+
+    def are(self, names: Iterable[str]) -> None:
+        """They are these, and this worker, whether or not it is known yet."""
+        now = frozenset({*names, self._id})
+        if now != self._names:
+            self._names = now
+            chooses = 1 < len(now) <= MOST_WORKERS
+            self.salts = [(salt(name), name) for name in now] if chooses else []
+            self._mine = {}
+
+    def is_mine(self, host: str) -> bool:
+        """Whether the host is this worker's."""
+        mine, salts = self._mine, self.salts
+        known = mine.get(host)
+        if known is None:
+            if len(mine) >= REMEMBERED:
+                mine.clear()
+            known = mine[host] = owner(host, salts) == self._id
+        return known
+
+
+class Placing:
+    """What one worker knows of that. Threads of it may ask at the same time.
+
+    What is bound for a pool is shared out among its workers; what is bound for none, among those of
+    every pool that takes it, so that a host has one owner there and not one in each pool.
+
+    Args:
+        staffing: Who works in the worker's pool, and in the others.
+        worker: Who asks.
+        config: Says which pools take what is bound for none.
+    """
+
+    def __init__(self, staffing: StaffingPorts, worker: str, config: ConfigCentre) -> None:
+        self._staffing = staffing
+        self._config = config
+        self._bound = _Owners(worker)
+        self._unbound = _Owners(worker)
+
+    def look(self, now: datetime) -> None:
+        """Learn who works. While nobody says so everything stays as it was."""
+        stage, staffing = self._config.current().stage, self._staffing
+        beside: list[str] = []
+        try:
+            own = staffing.workers.staying(now)
+            if shares_work(stage, staffing.pool):
+                for pool, other in staffing.elsewhere.items():
+                    if shares_work(stage, pool):
+                        beside += other.workers.staying(now)
+        except StoreUnavailableError as error:
+            staffing.warn("who else works is not known", error)
+            return
+        self._bound.are(own)
+        self._unbound.are([*own, *beside])
+
+    def choose(self, lane: Lane, parked: Sequence[Parked], now: datetime) -> list[Parked]:
+        """Of a lane's hosts whose time has come, those that this worker looks at."""
+        owners = self._unbound if lane.pool is None else self._bound
+        if not owners.salts:
+            return list(parked)
+        return chosen(parked, owners.is_mine, to_ms(now))

@@ -1,0 +1,85 @@
+"""What a worker does first with a batch: each request gets its turn, once its site is known."""
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.robots import RobotsBook
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import Threaded
+from crawlfleet.kernel.urls import origin_of
+from crawlfleet.requests.leased import Held, Holding
+from crawlfleet.worker.leases import Leasing
+
+
+class Beginning:
+    """Takes charge of what was leased. Used from the worker's event loop.
+
+    Args:
+        holding: What the worker holds.
+        turns: Gets what has its turn.
+        robots: Learns the rules of sites.
+        leasing: Gets turns of hosts.
+        threaded: Calls what blocks.
+        warn: Is told what is wrong but not fatal.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        turns: Turns,
+        robots: RobotsBook,
+        leasing: Leasing,
+        threaded: Threaded,
+        warn: Callable[[str, Exception], None],
+    ) -> None:
+        self._holding = holding
+        self._turns = turns
+        self._robots = robots
+        self._leasing = leasing
+        self._threaded = threaded
+        self._warn = warn
+        #: Sites that are being learnt.
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, held: Sequence[Held]) -> None:
+        """Take charge: of what has its turn, and of what waits until its site's rules are known."""
+        unknown: dict[tuple[Lane, int, str], list[Held]] = defaultdict(list)
+        for one in held:
+            if not self._holding.add(one):
+                continue
+            if one.turn_at is None or one.to_learn:
+                key = one.lane, id(one.biz), origin_of(one.claim.request.body.url)
+                unknown[key].append(one)
+            else:
+                self._turns.add(one)
+        for part in unknown.values():
+            task = asyncio.create_task(self._learn(part))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _learn(self, held: Sequence[Held]) -> None:
+        """Learn the rules of the site that all these are of, then get them their turns.
+
+        One that has its turn gives it for the robots.txt, if that must be fetched.
+        """
+        first = min(held, key=lambda one: math.inf if one.turn_at is None else one.turn_at)
+        try:
+            await self._robots.learn(first)
+        except Exception as error:  # noqa: BLE001  each finds that out for itself in its turn
+            self._warn("a site's rules could not be learnt", error)
+        held = [one for one in held if self._holding.holds(one)]
+        granted = [one for one in held if one.turn_at is not None]
+        rest = [one for one in held if one.turn_at is None]
+        try:
+            granted += await self._threaded(self._leasing.admit, first.lane, first.biz, rest)
+        except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
+            self._warn("work could not get its turn", error)
+            self._leasing.rest(first.lane)
+        for one in set(held).difference(granted):
+            self._holding.drop(one)
+        for one in granted:
+            if self._holding.holds(one):
+                self._turns.add(one)

@@ -1,0 +1,313 @@
+"""What runs take of this worker, measured while it works (SPEC.md B10).
+
+The process is read about once a second while tasks of jobs are under way, and not at all otherwise.
+What it has taken since the last reading is shared out between whatever was under way: memory by how
+long each job's downloads were, CPU half by that and half by the bytes that each got, as it is pages
+that are parsed. Requests without a job get their share as well, so that jobs do not pay for them.
+
+Memory is what is resident above the least that this process was seen with while nothing ran. What a
+page took is booked over the seconds that it came in, so that a large one at the end of a slow
+download is no burst.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from crawlfleet.crawling.politeness.client import Waiting
+from crawlfleet.fleet.resources import Readings
+from crawlfleet.jobs.ports import DemandStore
+from crawlfleet.jobs.usage import RunFigures, RunPart
+from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.time import Clock, from_ms, to_ms
+from crawlfleet.requests.outcomes import Done, Outcome
+
+#: Between two readings, unless all that ran has ended.
+READ_SECONDS: Final = 1.0
+#: So often what was measured of a job that goes on is told.
+TELL_SECONDS: Final = 15.0
+#: A job of which nothing is under way for so long is told of at once, and is forgotten after this.
+QUIET_SECONDS: Final = 1.0
+FORGET_SECONDS: Final = 60.0
+#: Jobs that are measured at once.
+MOST_RUNS: Final = 200
+#: A download is spread over so many seconds at most.
+_LONGEST_SECONDS: Final = 60
+
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class Idle:
+    """The least memory that the process was seen with while nothing ran; kept with the process."""
+
+    def __init__(self) -> None:
+        self.memory_bytes: int | None = None
+
+    def seen(self, memory_bytes: int) -> None:
+        """It had so much while nothing ran."""
+        if memory_bytes > 0 and (self.memory_bytes is None or memory_bytes < self.memory_bytes):
+            self.memory_bytes = memory_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPorts:
+    """What measuring runs needs of the world; ``idle`` is of the process, for all its workers."""
+
+    readings: Readings
+    demands: DemandStore
+    idle: Idle = field(default_factory=Idle)
+
+
+class _Run:
+    """One job on this worker, or all that is of none.
+
+    Attributes:
+        running: Tasks under way. ``quiet_since`` is when the last one ended.
+        spent: Since the last reading, seconds of downloads, of all together; ``active`` are those
+            with any. ``moved`` is bytes.
+        slots: Bytes by the second that they came in; of what is too long ago the most.
+    """
+
+    def __init__(self, number: int, now: float) -> None:
+        self.number = number
+        self.running = 0
+        self.quiet_since = self.told_at = self._at = now
+        self.spent = self.active = 0.0
+        self.moved = 0
+        self.slots: dict[int, float] = defaultdict(float)
+        self.slot_max = 0.0
+        self.figures = RunFigures(workers=1)
+        self.untold = False
+
+    def move_on(self, now: float, change: int = 0) -> None:
+        """Book the time since this was called last; from now on so many more are under way."""
+        passed, self._at = max(0.0, now - self._at), now
+        if self.running:
+            self.spent += self.running * passed
+            self.active += passed
+        self.running += change
+
+    def clear(self, now: float) -> None:
+        """Another reading begins."""
+        self._at = now
+        self.spent = self.active = 0.0
+        self.moved = 0
+
+    def book(self, memory: float, cpu: float, seconds: float, now: float) -> None:
+        """Its share of a reading: bytes, and the index times seconds, of so many seconds."""
+        known = self.figures
+        self.figures = replace(
+            known,
+            seconds=known.seconds + self.active,
+            memory_seconds=known.memory_seconds + memory * self.active,
+            memory_max=max(known.memory_max, memory),
+            cpu_seconds=known.cpu_seconds + cpu,
+            cpu_max=max(known.cpu_max, cpu / seconds),
+            bytes=known.bytes + self.moved,
+        )
+        self.untold = True
+        for second in [one for one in self.slots if one <= now - 2 * _LONGEST_SECONDS]:
+            self.slot_max = max(self.slot_max, self.slots.pop(second))
+
+
+class RunMeter:
+    """Measures the jobs of one worker. Used from its event loop only.
+
+    Args:
+        readings: Of the process.
+        worker: Its name.
+        clock: For when a part began and ended.
+        idle: What the process takes anyway.
+        steady: Seconds since some moment, on a clock that nobody sets.
+        most: Jobs that are measured at once; what is beyond counts as requests without a job.
+    """
+
+    def __init__(
+        self,
+        readings: Readings,
+        worker: str,
+        clock: Clock,
+        idle: Idle,
+        steady: Callable[[], float] = time.monotonic,
+        most: int = MOST_RUNS,
+    ) -> None:
+        self._readings = readings
+        self._worker = worker
+        self._clock = clock
+        self._idle = idle
+        self._steady = steady
+        self._most = most
+        self._runs: dict[_Key, _Run] = {}
+        self._others = _Run(0, steady())
+        self._numbers = 0
+        #: Tasks of jobs under way: without any nothing is read.
+        self._measured = 0
+        #: When the process was read last; None while nothing is measured.
+        self._read_at: float | None = None
+        self._cpu = 0.0
+        self._ghz = 0.0
+        idle.seen(readings.taken().memory_bytes)
+
+    # ---- what happens --------------------------------------------------------------------------
+
+    async def during(
+        self, lane: Lane, job: str | None, attempt: Awaitable[Outcome | Waiting]
+    ) -> Outcome | Waiting:
+        """Make the attempt, and measure it."""
+        run = self._begin(lane, job)
+        end: Outcome | Waiting | None = None
+        try:
+            end = await attempt
+            return end
+        finally:
+            self._end(run, end)
+
+    def arrived(self, lane: Lane, job: str | None, page: Page) -> None:
+        """The page of something that is under way is there."""
+        if self._read_at is None:
+            return
+        count, now = travelled(page), self._steady()
+        run = self._others if job is None else self._runs.get((lane.tenant, lane.biz, job))
+        run = self._others if run is None else run
+        run.moved += count
+        if run is not self._others:
+            last = int(now)
+            first = max(int(now - max(0.0, page.seconds)), last - _LONGEST_SECONDS + 1)
+            for second in range(first, last + 1):
+                run.slots[second] += count / (last - first + 1)
+
+    def tick(self) -> None:
+        """Read the process, where it is time to. To be called twice a second or so."""
+        if self._read_at is not None:
+            now = self._steady()
+            if now - self._read_at >= READ_SECONDS or not self._measured:
+                self._share_out(now, self._read_at)
+
+    def take(self, *, last: bool = False) -> list[RunPart]:
+        """What is to be told now; of the ``last`` call everything that was not told yet."""
+        if not self._runs:
+            return []
+        now, found = self._steady(), []
+        if last and self._read_at is not None:
+            self._share_out(now, self._read_at)
+        for key, run in list(self._runs.items()):
+            quiet = 0.0 if run.running else now - run.quiet_since
+            due = quiet >= QUIET_SECONDS or now - run.told_at >= TELL_SECONDS
+            if run.untold and (last or due):
+                run.untold, run.told_at = False, now
+                found.append(self._part(key, run))
+            elif not run.untold and quiet >= FORGET_SECONDS:
+                del self._runs[key]
+        return found
+
+    def keep(self, parts: Iterable[RunPart]) -> None:
+        """These could not be told: they are to be told again."""
+        for part in parts:
+            run = self._runs.get((part.tenant, part.biz, part.job))
+            if run is not None:
+                run.untold = True
+
+    # ---- accounts ------------------------------------------------------------------------------
+
+    def _begin(self, lane: Lane, job: str | None) -> _Run:
+        now = self._steady()
+        run = self._others if job is None else self._run((lane.tenant, lane.biz, job), now)
+        if run is not self._others:
+            if self._read_at is None:
+                self._open(now)
+            self._measured += 1
+            if run.figures.began_at is None:
+                run.figures = replace(run.figures, began_at=from_ms(to_ms(self._clock())))
+        run.move_on(now, 1)
+        return run
+
+    def _end(self, run: _Run, end: Outcome | Waiting | None) -> None:
+        now = self._steady()
+        run.move_on(now, -1)
+        run.quiet_since = now
+        if run is self._others:
+            return
+        self._measured -= 1
+        run.untold = True
+        known = replace(run.figures, ended_at=from_ms(to_ms(self._clock())))
+        if end is not None and not isinstance(end, Waiting):
+            done = isinstance(end, Done)
+            records = len(end.records) + end.stored if isinstance(end, Done) else 0
+            known = replace(
+                known,
+                requests=known.requests + 1,
+                records=known.records + records,
+                errors=known.errors + (not done),
+            )
+        run.figures = known
+
+    def _run(self, key: _Key, now: float) -> _Run:
+        run = self._runs.get(key)
+        if run is None and (len(self._runs) < self._most or self._forget_one()):
+            self._numbers += 1
+            run = self._runs[key] = _Run(self._numbers, now)
+        return self._others if run is None else run
+
+    def _forget_one(self) -> bool:
+        """Make room, where a job is quiet and all of it told."""
+        quiet = (key for key, run in self._runs.items() if not run.running and not run.untold)
+        key = next(quiet, None)
+        return key is not None and self._runs.pop(key) is not None
+
+    def _open(self, now: float) -> None:
+        """The first task of any job after a while: what is taken counts from here on."""
+        taken = self._readings.taken()
+        if not self._others.running:
+            self._idle.seen(taken.memory_bytes)
+        self._read_at, self._cpu = now, taken.cpu_seconds
+        self._ghz = self._ghz or self._readings.ghz()
+        self._others.clear(now)
+
+    def _share_out(self, now: float, since: float) -> None:
+        runs = (*self._runs.values(), self._others)
+        for run in runs:
+            run.move_on(now)
+        taken = self._readings.taken()
+        cpu = max(0.0, taken.cpu_seconds - self._cpu) * self._ghz
+        memory = max(0.0, float(taken.memory_bytes - (self._idle.memory_bytes or 0)))
+        spent, moved = sum(run.spent for run in runs), sum(run.moved for run in runs)
+        # What is over in less than a second has not had the processor for one.
+        seconds = max(now - since, READ_SECONDS)
+        for run in runs:
+            if run is not self._others and (run.spent or run.moved):
+                by_time = run.spent / spent if spent else 0.0
+                by_bytes = run.moved / moved if moved else by_time
+                run.book(memory * by_time, cpu * (by_time + by_bytes) / 2, seconds, now)
+            run.clear(now)
+        self._cpu = taken.cpu_seconds
+        self._read_at = now if self._measured else None
+
+    def _part(self, key: _Key, run: _Run) -> RunPart:
+        tenant, biz, job = key
+        most = max((run.slot_max, *run.slots.values()))
+        return RunPart(
+            tenant=tenant,
+            biz=biz,
+            job=job,
+            part=f"{self._worker}.{run.number}",
+            figures=replace(run.figures, bandwidth_max=most),
+        )
+
+
+def travelled(page: Page) -> int:
+    """About how many bytes a page's body was on its way here.
+
+    >>> travelled(Page(url="", status=200, body=b"x" * 9, headers={}))
+    9
+    """
+    if page.headers.get("content-encoding", "identity") == "identity":
+        return len(page.body)
+    # It was decoded; what it was before the site may have said.
+    said = page.headers.get("content-length", "")
+    is_count = said.isascii() and said.isdigit() and len(said) < 16
+    return int(said) if is_count else len(page.body)
