@@ -198,7 +198,7 @@ def test_id_issuer_starts_without_parsers_and_fetchers(built: Bundle):
 def test_package_layer_leaves_the_command_line_at_home(built: Bundle):
     package = built.package_layer / "python" / "crawlfleet"
 
-    assert (package / "names.py").is_file()
+    assert (package / "kernel").is_dir()
     assert not (package / "cli").exists()
 
 

@@ -148,7 +148,7 @@ class Script:
     __slots__ = ("digest", "name", "source")
 
     def __init__(self, name: str, *preludes: str) -> None:
-        self.name = name
+        self.name = name.rpartition("/")[2]
         self.source = b"".join([_prelude(), *map(_read, preludes), _read(name)])
         self.digest = sha1(self.source, usedforsecurity=False).hexdigest()
 
