@@ -1,6 +1,6 @@
 """Names tests use of the command line's parts that are tried below its commands."""
 
-from crawlfleet.cli import config, diagnosis
+from crawlfleet.cli import diagnosis
 from crawlfleet.cli import doctor_fleet as fleet_diagnosis
 from crawlfleet.cli.config import push_folder, stage_client, validate_folder
 from crawlfleet.cli.config_folder import (

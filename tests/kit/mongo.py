@@ -2,7 +2,6 @@
 
 from crawlfleet.kernel.mongo.connection import (
     APP_NAME,
-    GLANCE_SECONDS,
     LEFT_ALONE,
     MAJORITY,
     OPERATION_SECONDS,
@@ -24,6 +23,5 @@ from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
 from crawlfleet.requests.mongo.reclaim import MongoDisowning
 from crawlfleet.requests.mongo.records import latest_of
 from crawlfleet.requests.mongo.rule_versions import MongoRules
-from crawlfleet.requests.mongo.settle import MongoSettlement
 from crawlfleet.requests.mongo.sharding import BY_POOL, BY_PRIORITY, BY_STATE, Shards
 from crawlfleet.requests.mongo.store import MongoRequestStore
