@@ -33,9 +33,9 @@ from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.fleet.redis.staffing import RedisStaffing
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.redis.connection import RedisConnection
-from crawlfleet.kernel.states import State
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.sdk import Client
 from infra.fleet import FLEET

@@ -14,12 +14,11 @@ import pymongo
 import redis
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
 from crawlfleet.kernel.mongo.connection import database_name
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.redis.connection import text
-from crawlfleet.kernel.redis.keys import fleet_keys
-from crawlfleet.kernel.states import FINAL_STATES, State
+from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.queue.leases import worker_of
 from crawlfleet.requests.queue.redis.keys import host_list, lane_keys, level_keys
 from crawlfleet.requests.queue.redis.queue import read

@@ -11,8 +11,7 @@ from benchmarks.chaos.pages import names_on
 from benchmarks.chaos.submitter import JOB, Submitter
 from benchmarks.chaos.truth import Truth, page_of
 from crawlfleet.apps.context import now
-from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.states import State
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.requests.ledger import Ledger
 
 #: Downloads repeated for no good reason, over the submissions.

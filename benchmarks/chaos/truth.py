@@ -15,8 +15,8 @@ from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from benchmarks.chaos.house import BIZ, World
+from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import database_name
-from crawlfleet.kernel.states import State
 from crawlfleet.requests.routing import all_shards
 
 #: An election is over by then.

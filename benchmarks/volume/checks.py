@@ -15,8 +15,8 @@ from pymongo.collection import Collection
 from benchmarks.house import BIZ, LANE, TENANT
 from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
+from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import database_name
-from crawlfleet.kernel.states import State
 from crawlfleet.requests.ledger import Ledger
 
 #: Two primes, so large that sums of millions of remainders stay below 2^63.

@@ -13,7 +13,7 @@ from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
 from crawlfleet.apps.rounds import recovery_ports
 from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.kernel.redis.keys import fleet_keys
+from crawlfleet.kernel.redis.server import fleet_keys
 
 #: How long a consumer lets a round of recovery go on.
 ROUND_SECONDS: Final = 875.0

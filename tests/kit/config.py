@@ -47,14 +47,18 @@ from crawlfleet.config.documents.rule import (
 )
 from crawlfleet.config.documents.stage import AlarmLimits, BizThresholds, Thresholds
 from crawlfleet.config.loading import adopt, push_problems, shape_of
-from crawlfleet.config.lookup import biz_of, must_operate, operates, readable_tenants, tenant_of
-from crawlfleet.config.pools import (
+from crawlfleet.config.lookup import (
+    biz_of,
     every_lane,
     lane_of,
     limits_of,
+    must_operate,
+    operates,
+    readable_tenants,
     served_lanes,
     serves,
     shares_work,
+    tenant_of,
 )
 from crawlfleet.config.publishing import carry_out, plan, read_documents, write_tree
 from crawlfleet.config.ssm import (

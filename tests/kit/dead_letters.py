@@ -4,5 +4,4 @@ from crawlfleet.kernel.urls import plain_host_of as host_of
 from crawlfleet.requests.dead_letters import service as dead_letters
 from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage
 from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
-from crawlfleet.requests.dead_letters.ports import DeadLetters
-from crawlfleet.requests.dead_letters.service import Changed, DeadLetterPorts
+from crawlfleet.requests.dead_letters.service import Changed, DeadLetterPorts, DeadLetters

@@ -7,13 +7,8 @@ from crawlfleet.crawling.executors.json import JsonParameters
 from crawlfleet.crawling.executors.limits import SKIPPED_TOLD, PageBounds
 from crawlfleet.crawling.executors.registry import BUILT_IN, Registry, check_spider
 from crawlfleet.crawling.executors.runner import BadRecords, SpiderExecutors
-from crawlfleet.crawling.executors.scrapy_spider import (
-    META_KEY,
-    ScrapyParameters,
-    allow_spiders,
-    allowed,
-    is_allowed,
-)
+from crawlfleet.crawling.executors.scrapy_packages import allow_spiders, allowed, is_allowed
+from crawlfleet.crawling.executors.scrapy_spider import META_KEY, ScrapyParameters
 from crawlfleet.crawling.executors.scrapy_wire import (
     NotPortableError,
     dump_request,

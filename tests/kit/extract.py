@@ -27,4 +27,4 @@ from crawlfleet.crawling.extract.links import (
     within,
 )
 from crawlfleet.crawling.extract.nesting import DEPTH_MAX, Elements, walk
-from crawlfleet.crawling.extract.trial import try_rule
+from crawlfleet.crawling.trials.service import try_rule

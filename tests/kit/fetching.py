@@ -16,7 +16,16 @@ from crawlfleet.crawling.fetching.cookies import (
 )
 from crawlfleet.crawling.fetching.dns import Names
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage, Sessions
+from crawlfleet.crawling.fetching.models import (
+    MAX_RETRY_AFTER_SECONDS,
+    NO_ERRAND,
+    Errand,
+    Passage,
+    Sessions,
+    error_for,
+    error_for_type,
+    retry_after_seconds,
+)
 from crawlfleet.crawling.fetching.proxies import (
     LONGEST_REST_SECONDS,
     NEW,
@@ -28,9 +37,3 @@ from crawlfleet.crawling.fetching.proxies import (
 from crawlfleet.crawling.fetching.redis import MAX_BYTES, RedisSessions
 from crawlfleet.crawling.fetching.request import HeaderBook, first_hop, next_hop
 from crawlfleet.crawling.fetching.response import STEP_BYTES, BodyRoom
-from crawlfleet.crawling.fetching.status import (
-    MAX_RETRY_AFTER_SECONDS,
-    error_for,
-    error_for_type,
-    retry_after_seconds,
-)

@@ -11,15 +11,17 @@ from crawlfleet.fleet.autoscaler import (
     active,
     decide,
     guessed_pace,
+    latest_first,
+    latest_seconds,
     learnt,
     needed_workers,
     reserved,
+    seconds_left,
     shares,
     stated_by,
 )
 from crawlfleet.fleet.autoscaler import capacity as scaling_capacity
 from crawlfleet.fleet.autoscaler import pool_capacity as capacity
-from crawlfleet.fleet.concurrency import PROBES, allow
 from crawlfleet.fleet.failure_detector import (
     HIGHEST_PHI,
     LIVENESS,
@@ -33,15 +35,7 @@ from crawlfleet.fleet.failure_detector import (
     status,
     worth_a_look,
 )
-from crawlfleet.fleet.forecast import (
-    OutlookPorts,
-    allowed_rate,
-    coverage,
-    latest_first,
-    latest_seconds,
-    look_ahead,
-    seconds_left,
-)
+from crawlfleet.fleet.forecast import OutlookPorts, allowed_rate, coverage, look_ahead
 from crawlfleet.fleet.lambda_functions import (
     WAKING,
     LambdaConcurrency,
@@ -79,7 +73,15 @@ from crawlfleet.fleet.resources import (
     Taken,
     function_memory_mb,
 )
-from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale, scale_all
+from crawlfleet.fleet.scaling import (
+    PROBES,
+    PoolPorts,
+    Scaled,
+    ScalingPorts,
+    allow,
+    scale,
+    scale_all,
+)
 from crawlfleet.fleet.staffing import (
     AT_ONCE,
     FRESH_MS,
@@ -92,4 +94,4 @@ from crawlfleet.fleet.staffing import (
 )
 from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
 from crawlfleet.fleet.tick_status import Faults, TickPorts, tell_fault, tell_tick
-from crawlfleet.requests.ids.models import HeldNumber
+from crawlfleet.requests.ids.issuer import HeldNumber

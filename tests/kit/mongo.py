@@ -22,6 +22,5 @@ from crawlfleet.requests.mongo.insert import MongoInsertion, ShardInsertion
 from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
 from crawlfleet.requests.mongo.reclaim import MongoDisowning
 from crawlfleet.requests.mongo.records import latest_of
-from crawlfleet.requests.mongo.rule_versions import MongoRules
 from crawlfleet.requests.mongo.sharding import BY_POOL, BY_PRIORITY, BY_STATE, Shards
-from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules

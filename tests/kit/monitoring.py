@@ -5,7 +5,7 @@ from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring import mongo as mongo_figures
 from crawlfleet.monitoring import redis as redis_figures
 from crawlfleet.monitoring.emf import EmfMetrics
-from crawlfleet.monitoring.fleet_view import at_work
+from crawlfleet.monitoring.fleet_view import RosterPorts, at_work, workers
 from crawlfleet.monitoring.gathering import (
     LOOKED_AT,
     SHOWN,
@@ -25,4 +25,3 @@ from crawlfleet.monitoring.models import HostSample, Sample, UnplacedJob, Unread
 from crawlfleet.monitoring.sampler import Bounds, SamplingPorts, sample
 from crawlfleet.monitoring.store_figures import Figures
 from crawlfleet.monitoring.store_health import PartHealth
-from crawlfleet.monitoring.workers import RosterPorts, workers

@@ -25,14 +25,16 @@ from crawlfleet.crawling.politeness.models import (
     HostAsk,
     HostGrant,
     HostReport,
+    Hosts,
     HostState,
+    RobotsCache,
     RobotsCopy,
     host_limits,
     interval_of,
     limits_for,
 )
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
-from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
 from crawlfleet.crawling.politeness.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
 from crawlfleet.crawling.politeness.robots_txt import (
     MAX_BYTES,

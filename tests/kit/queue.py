@@ -1,7 +1,7 @@
 """Names tests use of the queue of requests: leases, deferral, ageing, stats."""
 
 from crawlfleet.fleet.ports import Outlook
-from crawlfleet.kernel.redis.keys import fleet_keys
+from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.queue import parking
 from crawlfleet.requests.queue.ageing import (
     BASE,
@@ -30,7 +30,6 @@ from crawlfleet.requests.queue.parking import (
     served,
 )
 from crawlfleet.requests.queue.ports import LeaseBook, Overview, QueueFilling, RequestQueue
-from crawlfleet.requests.queue.rates import KEPT_SECONDS, before, full_minute, rates
 from crawlfleet.requests.queue.redis import keys
 from crawlfleet.requests.queue.redis.keys import (
     bizs_key,
@@ -47,6 +46,7 @@ from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisFilling, RedisLeaseBook
 from crawlfleet.requests.queue.redis.stats import RedisOutlook, RedisOverview
 from crawlfleet.requests.queue.stats import (
+    KEPT_SECONDS,
     Depth,
     LaneWork,
     Load,
@@ -54,4 +54,7 @@ from crawlfleet.requests.queue.stats import (
     Pressure,
     Rates,
     Stats,
+    before,
+    full_minute,
+    rates,
 )

@@ -1,7 +1,7 @@
 """Names tests use of requests: models, outcomes, routing, ledger and their ports."""
 
+from crawlfleet.kernel.ids import FINAL_STATES, State
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
-from crawlfleet.kernel.states import FINAL_STATES, State
 from crawlfleet.requests import outcomes as retry
 from crawlfleet.requests.leased import PARKED_BATCHES, PARKED_BYTES, Held, Holding
 from crawlfleet.requests.ledger import JOB_LIFE, Correction, Journal, JournalLine, Ledger, Ledgers

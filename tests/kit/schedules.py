@@ -20,7 +20,7 @@ from crawlfleet.jobs.schedules.models import (
     OutcomeKind,
     Overlap,
     Schedule,
+    ScheduleStore,
 )
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
-from crawlfleet.jobs.schedules.ports import ScheduleStore
 from crawlfleet.jobs.schedules.service import PlanningPorts, get_schedule, put_schedule, set_enabled

@@ -14,9 +14,9 @@ from crawlfleet.jobs.spiders.models import (
     Start,
 )
 from crawlfleet.jobs.spiders.mongo import MongoSpiders
-from crawlfleet.jobs.spiders.ports import SpiderStore
 from crawlfleet.jobs.spiders.service import (
     SpiderPorts,
+    SpiderStore,
     delete_spider,
     get_spider,
     list_spiders,

@@ -1,12 +1,17 @@
 """Names tests use of submission: admission, idempotency, back-pressure, tracking."""
 
 from crawlfleet.requests.submission import tracking
-from crawlfleet.requests.submission.backpressure import (
+from crawlfleet.requests.submission.admission import (
     LONGEST_SECONDS,
     MEMORY_SECONDS,
     SHORTEST_SECONDS,
+    event_name,
+    fire_name,
+    is_reserved,
+    job_name,
     refusal,
     retry_after,
+    run_now_name,
 )
 from crawlfleet.requests.submission.idempotency import (
     digest_of_call,
@@ -16,15 +21,8 @@ from crawlfleet.requests.submission.idempotency import (
     outlived,
     reused,
 )
-from crawlfleet.requests.submission.job_names import (
-    event_name,
-    fire_name,
-    is_reserved,
-    job_name,
-    run_now_name,
-)
+from crawlfleet.requests.submission.models import Intake, SubmissionKeys
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
-from crawlfleet.requests.submission.ports import Intake, SubmissionKeys
 from crawlfleet.requests.submission.redis import GOOD_SECONDS, RedisIntake, RememberedIntake
 from crawlfleet.requests.submission.service import (
     Crew,

@@ -2,8 +2,7 @@
 
 from crawlfleet.crawling.frontier.worker import Sower
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.kernel.pauses import PAUSES, Pauses
-from crawlfleet.kernel.time import STEADY, SteadyTime
+from crawlfleet.kernel.time import PAUSES, STEADY, Pauses, SteadyTime
 from crawlfleet.requests.leased import NOTHING
 from crawlfleet.worker.affinity import MOST_WORKERS, PATIENCE_MS, Placing, chosen, owner, salt
 from crawlfleet.worker.background import Chores
@@ -13,8 +12,7 @@ from crawlfleet.worker.leases import Leasing
 from crawlfleet.worker.lifecycle import PART as STAGGERED_PART
 from crawlfleet.worker.lifecycle import early_seconds
 from crawlfleet.worker.lost_replies import Unanswered
-from crawlfleet.worker.parsing import LINK_BYTES, PART, SLICE, Pace, Reading
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import LINK_BYTES, PART, SLICE, Pace, Phases, Reading
 from crawlfleet.worker.ports import WorkPorts
 from crawlfleet.worker.settler import Settler
 from crawlfleet.worker.telemetry import LANES, Tempo

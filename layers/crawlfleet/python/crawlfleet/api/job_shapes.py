@@ -20,7 +20,7 @@ from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import RuleName, Slug, Words
 from crawlfleet.requests.ledger import Ledger
-from crawlfleet.requests.submission.job_names import RESERVED, is_reserved
+from crawlfleet.requests.submission.admission import RESERVED, is_reserved
 
 #: A job's name when a client gives it: it is a part of addresses, where dots alone mean others.
 StartName = Annotated[

@@ -18,8 +18,8 @@ from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.kernel import errors
 from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
+from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests.models import Event, Record, Tracked
 from crawlfleet.requests.queue.stats import Rates, Stats

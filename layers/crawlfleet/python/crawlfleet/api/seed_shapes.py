@@ -23,7 +23,7 @@ from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words, decode, join, named
-from crawlfleet.requests.submission.job_names import RESERVED, is_reserved
+from crawlfleet.requests.submission.admission import RESERVED, is_reserved
 from crawlfleet.requests.submission.models import (
     BATCH_LIMIT,
     HeaderName,

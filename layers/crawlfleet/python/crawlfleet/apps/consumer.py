@@ -28,8 +28,9 @@ from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.fetching.redis import RedisSessions
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
-from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
@@ -51,7 +52,7 @@ from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.mongo.rule_versions import MongoRules
+from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.worker.ports import WorkPorts
 from crawlfleet.worker.usage_meter import RunPorts
 from crawlfleet.worker.worker import Worker

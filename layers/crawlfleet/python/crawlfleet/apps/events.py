@@ -34,7 +34,7 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import Count, Slug, decode
 from crawlfleet.requests.ports import RuleStore
-from crawlfleet.requests.submission.job_names import event_name
+from crawlfleet.requests.submission.admission import event_name
 
 #: What is kept of a name that stands in a log.
 _LONGEST_ALARM: Final = 200

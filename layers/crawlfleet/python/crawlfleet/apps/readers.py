@@ -14,13 +14,12 @@ import msgspec
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.executors.registry import Registry, check_spider
-from crawlfleet.crawling.executors.scrapy_spider import allow_spiders
-from crawlfleet.crawling.extract.trial import try_rule
+from crawlfleet.crawling.executors.scrapy_packages import allow_spiders
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.ports import Validator
 from crawlfleet.crawling.trials.remote import Question, Tried
-from crawlfleet.crawling.trials.service import TrialPorts, tried
+from crawlfleet.crawling.trials.service import TrialPorts, tried, try_rule
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.ports import Executors

@@ -7,7 +7,7 @@ The ports of watching and recovery, which every worker and the scheduler have.
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.crawling.frontier.ports import SeedStore
-from crawlfleet.crawling.politeness.ports import Hosts
+from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.ports import Watch
 from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts

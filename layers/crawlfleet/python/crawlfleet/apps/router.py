@@ -188,7 +188,7 @@ class RouterOperations(
 
     def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
         """monitoring.workers."""
-        from crawlfleet.monitoring.workers import RosterPorts, workers
+        from crawlfleet.monitoring.fleet_view import RosterPorts, workers
 
         ports = RosterPorts(watch=self._watch)
         return workers(ports, self._parts.config.current(), tenant, biz)
@@ -216,7 +216,8 @@ class RouterOperations(
 
     @cached_property
     def _explaining_urls(self) -> "UrlPorts":
-        from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+        from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+        from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
         from crawlfleet.monitoring.explain.urls import UrlPorts
 
         return UrlPorts(

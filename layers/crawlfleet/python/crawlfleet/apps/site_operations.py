@@ -278,7 +278,7 @@ class RouterFleet:
 
     @cached_property
     def _host_ports(self) -> "HostPorts":
-        from crawlfleet.crawling.politeness.redis import RedisHosts
+        from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
         from crawlfleet.monitoring.fleet_view import HostPorts
         from crawlfleet.requests.queue.redis.stats import RedisOverview
 

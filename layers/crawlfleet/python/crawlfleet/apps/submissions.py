@@ -11,7 +11,7 @@ from crawlfleet.crawling.frontier.fingerprint import SeedKeys
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.jobs.mongo.reopening import MongoJobStates
-from crawlfleet.requests.mongo.rule_versions import MongoRules
+from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
 from crawlfleet.requests.submission.service import Crew, SubmissionPorts

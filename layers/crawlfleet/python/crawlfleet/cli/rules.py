@@ -23,7 +23,7 @@ from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.records import coverage
 from crawlfleet.cli.rule_choice import Chosen, choose, is_url, page_of, saved_page, type_of
 from crawlfleet.config.documents.rule import Rule
-from crawlfleet.crawling.fetching.status import error_for
+from crawlfleet.crawling.fetching.models import error_for
 from crawlfleet.crawling.trials.remote import LARGEST_PAGE
 from crawlfleet.kernel.errors import ConfigError, Problem
 from crawlfleet.kernel.page import Page
@@ -234,9 +234,8 @@ def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
     from crawlfleet.apps.readers import REGISTRY
     from crawlfleet.crawling.executors.runner import SpiderExecutors
     from crawlfleet.crawling.extract.extractor import RuleExtractor
-    from crawlfleet.crawling.extract.trial import try_rule
     from crawlfleet.crawling.records.schema import SchemaValidator
-    from crawlfleet.crawling.trials.service import TrialReading, read_page
+    from crawlfleet.crawling.trials.service import TrialReading, read_page, try_rule
 
     parts = TrialReading(
         executors=SpiderExecutors(REGISTRY, RuleExtractor()),

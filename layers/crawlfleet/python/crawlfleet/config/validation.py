@@ -25,8 +25,8 @@ from crawlfleet.config.documents.policies import HostLimits, SeedPolicy, Span
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.kernel.errors import Problem
+from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.queue_key import TAKEN_NAMES
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.validation import join, named
 
 #: Characters of a digest: 48 bits, for telling apart, not for keeping out.

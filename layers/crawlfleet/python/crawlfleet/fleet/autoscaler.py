@@ -28,7 +28,7 @@ varies within the band changes nothing, and one that comes back soon finds its w
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,6 +37,7 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import FleetLimits, Needs, Stage, Tree
 from crawlfleet.fleet.models import Demand, LaneDemand, Shown, Staff, Staffed
 from crawlfleet.fleet.staffing import is_fresh
+from crawlfleet.requests.queue.stats import KEPT_SECONDS
 
 #: A plan is to be kept with so much of its time used: rates vary, and a worker may die.
 MARGIN: Final = 0.8
@@ -329,3 +330,67 @@ def _workers(needs: Needs, pace: float) -> float:
 
 def _whole(workers: float) -> int:
     return math.ceil(workers - _EXACT)
+
+
+def seconds_left(
+    planned: float, oldest: float, waiting: float, submitted: Sequence[int] = ()
+) -> float:
+    """How long what waits may still take as a whole, so that nothing of it is late.
+
+    Below 0, or 0, where the oldest has had all of its time: then something is late already.
+
+    Args:
+        planned: Seconds that the biz plans for each request.
+        oldest: Seconds that the oldest has waited.
+        waiting: How much waits.
+        submitted: How much was submitted in each of the last full seconds, the latest first; empty
+            where that is not known.
+
+    >>> seconds_left(600, 100, 20_000)
+    500.0
+    >>> round(seconds_left(600, 300, 9_000, [30] * 90))
+    599
+    """
+    if oldest >= planned or waiting <= 0:
+        return float(planned - oldest)
+    fastest, later = 0.0, 0
+    # What was submitted in a second is taken to have come as it began.
+    for second, count in enumerate(submitted):
+        ahead = waiting - later
+        if ahead <= 0:
+            break
+        if count:
+            fastest = max(fastest, ahead / (planned - min(second + 1, oldest)))
+        later += count
+    rest = waiting - later
+    if rest > 0:
+        known = min(len(submitted), oldest)
+        evenly = later / len(submitted) * (oldest - known) if submitted else 0.0
+        fastest = max(
+            fastest, rest / (planned - known), max(0.0, rest - evenly) / (planned - oldest)
+        )
+    return waiting / fastest
+
+
+def latest_seconds(planned: float, left: float, oldest: float, forecast: float | None) -> float:
+    """How long the latest of what waits will have taken; late is more than ``planned``.
+
+    Args:
+        planned: Seconds that the biz plans for each request.
+        left: :func:`seconds_left`.
+        oldest: Seconds that the oldest has waited.
+        forecast: How long all that waits takes at the present rate. None without a rate: then only
+            the wait so far is sure.
+    """
+    if forecast is None:
+        return oldest
+    return max(oldest, planned - left + forecast)
+
+
+def latest_first(counts: Mapping[int, int], second: int) -> list[int]:
+    """Counts by epoch second as those of each of the full seconds before ``second``.
+
+    >>> latest_first({98: 3, 99: 4, 100: 5}, 100)[:3]
+    [4, 3, 0]
+    """
+    return [counts.get(second - 1 - ago, 0) for ago in range(KEPT_SECONDS)]

@@ -12,9 +12,9 @@ from typing import Final
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.routing import candidates

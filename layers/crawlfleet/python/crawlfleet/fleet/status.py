@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from crawlfleet.config.documents.biz import DetectorLimits
+from crawlfleet.fleet.autoscaler import latest_seconds, seconds_left
 from crawlfleet.fleet.failure_detector import status
-from crawlfleet.fleet.forecast import latest_seconds, seconds_left
 from crawlfleet.fleet.models import (
     Card,
     FleetSample,

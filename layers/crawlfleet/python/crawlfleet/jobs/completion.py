@@ -33,8 +33,8 @@ from crawlfleet.jobs.models import ENDED, Job, JobState
 from crawlfleet.jobs.ports import JobStore, LostJobs
 from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
 from crawlfleet.kernel.errors import ConfigError, RejectedError, StoreError, UnknownBizError
+from crawlfleet.kernel.ids import FINAL_STATES
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import FINAL_STATES
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import RequestStore
 

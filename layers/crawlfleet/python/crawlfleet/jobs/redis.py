@@ -5,8 +5,7 @@ from typing import Final
 
 from crawlfleet.jobs.cancellation import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Heard, JobKey
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
-from crawlfleet.kernel.redis.keys import fleet_keys
-from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.redis.server import Script, fleet_keys
 
 _ANNOUNCE: Final = Script("jobs/announce_cancelled")
 _CANCELLED: Final = Script("jobs/cancelled")

@@ -21,7 +21,7 @@ from crawlfleet.jobs.bidding.ports import JobBoard
 from crawlfleet.jobs.models import ENDED, Job, JobOrder, JobState
 from crawlfleet.jobs.ports import JobStore
 from crawlfleet.jobs.spiders.models import KeptSpider, LinkNeeds, Start
-from crawlfleet.jobs.spiders.ports import SpiderStore
+from crawlfleet.jobs.spiders.service import SpiderStore
 from crawlfleet.jobs.spiders.starts import bind, problems_with, refused, size
 from crawlfleet.kernel.errors import (
     ConflictError,
@@ -34,7 +34,7 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.ports import RuleStore, Waker
-from crawlfleet.requests.submission.job_names import job_name
+from crawlfleet.requests.submission.admission import job_name
 from crawlfleet.requests.submission.service import wake_if_idle
 
 

@@ -5,11 +5,13 @@ Request ids: what kinds there are, how they are written, what time they carry (S
 A Snowflake or counter id is an ``int`` below 2^63; a UUID or ObjectId is lower-case hex. Clients
 see every id as a string, because JSON numbers lose exactness above 2^53. The four kinds cannot be
 mistaken for one another: integers below and above 2^50, 24 hex digits, 32 hex digits.
+
+The states of a request.
 """
 
 import re
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
@@ -85,3 +87,24 @@ def issued_at(request_id: RequestId) -> datetime | None:
     if len(request_id) == 24:
         return from_ms(int(request_id[:8], 16) * 1000)
     return from_ms(min(int(request_id[:12], 16), _LATEST_MS))
+
+
+class State(IntEnum):
+    """``flag`` on the wire. A biz may add states of its own from 100 upwards."""
+
+    PENDING = 0
+    DONE = 1
+    LEASED = 2
+    WAITING = 3
+    DEAD = 4
+    CANCELLED = 5
+    EXPIRED = 6
+
+    @property
+    def label(self) -> str:
+        """The state as clients write it: ``pending``."""
+        return self.name.lower()
+
+
+#: States in which nothing more will happen to a request.
+FINAL_STATES = frozenset({State.DONE, State.DEAD, State.CANCELLED, State.EXPIRED})

@@ -2,6 +2,11 @@
 
 A look for people audits no ledger, which the monitor does every minute and ``crawlfleet ledger
 BIZ`` at any time: it is to be quick, and cheap enough to be asked for again.
+
+Who works: the fleet's workers as one tenant may see them (SPEC.md C6, D1).
+
+Workers serve every tenant. How each is doing is everybody's to know; what it holds is shown of the
+one biz only.
 """
 
 from collections import defaultdict
@@ -13,9 +18,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import biz_of, must_operate
-from crawlfleet.crawling.politeness.ports import Hosts
-from crawlfleet.fleet.models import Pulse
+from crawlfleet.config.lookup import biz_of, must_operate, operates
+from crawlfleet.crawling.politeness.models import Hosts
+from crawlfleet.fleet import failure_detector as liveness
+from crawlfleet.fleet.models import Health, Pulse, WorkerStatus
+from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.status import seen_from
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring.models import HostSample, Sample
 from crawlfleet.monitoring.sampler import Bounds, SamplingPorts, sample
@@ -86,3 +94,25 @@ def at_work(pulses: Iterable[Pulse]) -> AtWork:
             card = msgspec.structs.replace(pulse.card, hosts=tuple(own))
             found[tenant].append(msgspec.structs.replace(pulse, card=card))
     return dict(found)
+
+
+#: The dead first: they are what one looks for.
+_ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE: 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RosterPorts:
+    """What the roster needs of the world."""
+
+    watch: Watch
+
+
+def workers(ports: RosterPorts, tree: Tree, tenant: str, biz_name: str) -> list[WorkerStatus]:
+    """Known workers, each with what it holds of this biz; a biz that none serves has none held."""
+    lane, _ = biz_of(tree, tenant, biz_name)
+    limits, counts = tree.stage.detector, operates(tree, tenant)
+    found = [
+        seen_from(lane, liveness.status(pulse, limits), counts=counts)
+        for pulse in ports.watch.pulses()
+    ]
+    return sorted(found, key=lambda status: (_ORDER[status.health], status.worker))

@@ -25,8 +25,7 @@ from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel.metrics import Batch, Metric, MetricSink, Unit
 from crawlfleet.monitoring.incidents.capacity_checks import short_of
 from crawlfleet.monitoring.models import HostSample, Sample
-from crawlfleet.requests.queue.rates import KEPT_SECONDS
-from crawlfleet.requests.queue.stats import NodeHealth
+from crawlfleet.requests.queue.stats import KEPT_SECONDS, NodeHealth
 
 _HOUR_SECONDS: Final = 3600
 

@@ -6,9 +6,13 @@ could not be read is None and is named in :attr:`Sample.unread`: a look never fa
 Times are seconds, sizes bytes, shares between 0 and 1, rates per second.
 
 How the platform is and what it runs, as anybody may know it (SPEC.md D11).
+
+The health of the parts, as the sampler asks for it.
 """
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -150,3 +154,14 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, str] = {}
     workers: WorkersSample | None = None
     ticked: Ticked | None = None
+
+
+class Health(Protocol):
+    """Looks at the parts."""
+
+    def looks(self) -> Mapping[tuple[str, str], Callable[[], NodeHealth]]:
+        """One look by part and node; they may be taken at the same time.
+
+        None raises: a part that is down has an entry that says so. Each ends within ten seconds.
+        """
+        ...

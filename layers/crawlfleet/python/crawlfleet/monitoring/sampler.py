@@ -20,11 +20,10 @@ import msgspec
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.documents.stage import Thresholds, own_or
-from crawlfleet.config.lookup import biz_of, nodes_of
-from crawlfleet.config.pools import every_lane
-from crawlfleet.crawling.politeness.ports import Hosts
+from crawlfleet.config.lookup import biz_of, every_lane, nodes_of
+from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet import status as lanes
-from crawlfleet.fleet.forecast import latest_first
+from crawlfleet.fleet.autoscaler import latest_first
 from crawlfleet.fleet.models import LaneSample, PoolState, Pulse, Staff, Ticked, WorkersSample
 from crawlfleet.fleet.ports import Watch, Workers
 from crawlfleet.fleet.status import headcount, is_late
@@ -36,13 +35,19 @@ from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring.gathering import Gathered, Sharing, gather, in_words
 from crawlfleet.monitoring.incidents.detectors import comparable
 from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
-from crawlfleet.monitoring.models import HostSample, Sample, UnplacedJob, Unread
-from crawlfleet.monitoring.ports import Health
+from crawlfleet.monitoring.models import Health, HostSample, Sample, UnplacedJob, Unread
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.queue.ports import Overview, RequestQueue
-from crawlfleet.requests.queue.rates import before, rates
-from crawlfleet.requests.queue.stats import Depth, Load, NodeHealth, at_hand, together
+from crawlfleet.requests.queue.stats import (
+    Depth,
+    Load,
+    NodeHealth,
+    at_hand,
+    before,
+    rates,
+    together,
+)
 
 #: How much the same nodes of MongoDB may be asked for at once: one that hangs holds no others up.
 OF_THE_SAME_NODES: Final = 3

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from crawlfleet.config.documents.biz import Biz, FleetLimits
 from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.models import Claim, Entry, Recollection
 from crawlfleet.requests.outcomes import Outcome
 

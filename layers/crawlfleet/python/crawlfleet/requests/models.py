@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.kernel.errors import Problem, StoreError
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.page import Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.validation import RuleName
 

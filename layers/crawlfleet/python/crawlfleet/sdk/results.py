@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.kernel.errors import Problem
-from crawlfleet.kernel.states import FINAL_STATES
+from crawlfleet.kernel.ids import FINAL_STATES
 
 _FINAL_LABELS = frozenset(state.label for state in FINAL_STATES)
 

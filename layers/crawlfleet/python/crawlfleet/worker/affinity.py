@@ -12,8 +12,7 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
-from crawlfleet.config.pools import shares_work
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre, shares_work
 from crawlfleet.fleet.staffing import StaffingPorts
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import Lane

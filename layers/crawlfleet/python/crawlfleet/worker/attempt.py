@@ -31,8 +31,7 @@ from crawlfleet.requests.outcomes import (
     cut_off,
     reason_of,
 )
-from crawlfleet.worker.parsing import Reading
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import Phases, Reading
 from crawlfleet.worker.ports import WorkPorts
 
 

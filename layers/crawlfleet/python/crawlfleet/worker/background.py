@@ -9,7 +9,7 @@ recovery, seeds and items to the usual workers: what they make is theirs to do.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from crawlfleet.config.pools import shares_work
+from crawlfleet.config.lookup import shares_work
 from crawlfleet.crawling.frontier.worker import Sower
 from crawlfleet.crawling.records.pipeline import Drainer
 from crawlfleet.fleet.models import Shown, WorkReport

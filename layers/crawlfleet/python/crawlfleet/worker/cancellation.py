@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.jobs.cancellation import HEEDED_SECONDS, Cancellations, JobKey
-from crawlfleet.kernel.pauses import PAUSES
-from crawlfleet.kernel.time import STEADY, SteadyTime, Threaded
+from crawlfleet.kernel.time import PAUSES, STEADY, SteadyTime, Threaded
 from crawlfleet.requests.leased import Held, Holding, by_lane
 from crawlfleet.worker.leases import Leasing
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from crawlfleet.crawling.politeness.local_scheduler import Turns
 from crawlfleet.crawling.politeness.robots import RobotsBook
+from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Threaded
-from crawlfleet.kernel.urls import origin_of
 from crawlfleet.requests.leased import Held, Holding
 from crawlfleet.worker.leases import Leasing
 

@@ -18,8 +18,7 @@ from collections.abc import Callable
 
 from crawlfleet.fleet.models import Card, WorkReport
 from crawlfleet.fleet.ports import Workers
-from crawlfleet.kernel.pauses import PAUSES
-from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
+from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime, Threaded
 from crawlfleet.requests.leased import Held, Holding
 from crawlfleet.worker.leases import Leasing
 

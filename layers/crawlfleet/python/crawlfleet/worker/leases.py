@@ -12,8 +12,7 @@ from functools import partial
 
 from crawlfleet.config.documents.biz import Biz, FleetLimits, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import served_lanes
+from crawlfleet.config.lookup import biz_of, served_lanes
 from crawlfleet.crawling.frontier.worker import Sower
 from crawlfleet.crawling.politeness.client import Courtesy, Waiting, reason
 from crawlfleet.crawling.politeness.robots import RobotsBook
@@ -29,7 +28,7 @@ from crawlfleet.requests.outcomes import Done, Outcome, Retry, Settled
 from crawlfleet.requests.queue.leases import new_token
 from crawlfleet.worker.affinity import Placing
 from crawlfleet.worker.lost_replies import Unanswered
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import Phases
 from crawlfleet.worker.ports import WorkPorts
 
 

@@ -10,7 +10,7 @@ import zlib
 from datetime import timedelta
 from typing import Final
 
-from crawlfleet.config.pools import limits_of, served_lanes
+from crawlfleet.config.lookup import limits_of, served_lanes
 from crawlfleet.fleet.staffing import decided
 from crawlfleet.kernel.time import Threaded, to_ms
 from crawlfleet.worker.background import Chores

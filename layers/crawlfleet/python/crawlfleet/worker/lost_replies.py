@@ -12,9 +12,8 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.pauses import PAUSES
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
+from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime
 from crawlfleet.requests.queue.ports import RequestQueue
 
 #: Leases that are looked for at most.

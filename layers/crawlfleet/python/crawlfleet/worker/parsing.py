@@ -3,10 +3,13 @@
 A rule gives all of it at once. A spider may go on for long, over a file of a million rows: what it
 gives is taken in slices, so that the event loop goes on, and stored in parts, so that a worker's
 memory does not depend on the page.
+
+Where a worker's time goes.
 """
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sized
 from datetime import datetime
 from itertools import islice
@@ -22,14 +25,29 @@ from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.crawling.recrawl.policy import NOT_MODIFIED, PageContent
 from crawlfleet.kernel.errors import LeaseLostError
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.pauses import PAUSES
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import PAUSES, from_ms, to_ms
 from crawlfleet.requests.leased import Held, Holding
 from crawlfleet.requests.models import Coverage, Link, Record, Skipped, Visit
 from crawlfleet.requests.outcomes import Done
-from crawlfleet.worker.phase_timer import Phases
 from crawlfleet.worker.ports import WorkPorts
+
+
+class Phases:
+    """Where the time goes, in seconds by lane and phase, until it is written to the account."""
+
+    def __init__(self) -> None:
+        self._spent: dict[Lane, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+
+    def add(self, lane: Lane, phase: str, seconds: float) -> None:
+        """Time was spent."""
+        self._spent[lane][phase] += seconds
+
+    def take(self) -> dict[Lane, dict[str, float]]:
+        """What has come together since the last call."""
+        spent, self._spent = self._spent, defaultdict(lambda: defaultdict(float))
+        return spent
+
 
 #: No page is read while outcomes that are still to be written take more than about this.
 HEAVY_BYTES: Final = 64_000_000

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.frontier.dispatch import SeedingPorts
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.ports import Coverages, Validator
 from crawlfleet.crawling.recrawl.service import Visits
@@ -17,9 +17,8 @@ from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
 from crawlfleet.jobs.bidding.bidder import ApplyingPorts
 from crawlfleet.jobs.cancellation import CancellingPorts
-from crawlfleet.kernel.pauses import PAUSES, Pauses
 from crawlfleet.kernel.queue_key import MAIN_POOL
-from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
+from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
 from crawlfleet.requests.ports import Executors, Extractor, RequestStore, RuleStore
 from crawlfleet.requests.queue.ports import LeaseBook, RequestQueue
 from crawlfleet.worker.usage_meter import RunPorts

@@ -12,12 +12,11 @@ from typing import Final
 from crawlfleet.config.documents.biz import FleetLimits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.errors import StoreError
-from crawlfleet.kernel.pauses import PAUSES, Pauses
-from crawlfleet.kernel.time import Threaded
+from crawlfleet.kernel.time import PAUSES, Pauses, Threaded
 from crawlfleet.requests.leased import Held, Holding, by_lane
 from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry
 from crawlfleet.worker.leases import Leasing
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import Phases
 
 #: Outcomes are stored when there are this many, or the oldest is old enough.
 SETTLE_COUNT: Final = 100

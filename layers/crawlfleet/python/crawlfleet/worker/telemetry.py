@@ -18,8 +18,7 @@ from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.models import Coverage
 from crawlfleet.requests.outcomes import Dead, Done, Outcome
-from crawlfleet.worker.parsing import Reading
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import Phases, Reading
 from crawlfleet.worker.ports import WorkPorts
 from crawlfleet.worker.usage_meter import RunMeter
 

@@ -49,8 +49,7 @@ from crawlfleet.worker.heartbeat import Heart, Ownership
 from crawlfleet.worker.in_flight import WHY_HANDED_BACK, GivingBack
 from crawlfleet.worker.leases import Leasing
 from crawlfleet.worker.lifecycle import Leaving, early_seconds
-from crawlfleet.worker.parsing import Pace, Reading
-from crawlfleet.worker.phase_timer import Phases
+from crawlfleet.worker.parsing import Pace, Phases, Reading
 from crawlfleet.worker.ports import WorkPorts
 from crawlfleet.worker.settler import SETTLED_LANES, Settler
 from crawlfleet.worker.telemetry import Account, Tempo

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.crawling.executors.values import read_date
+from crawlfleet.crawling.executors.limits import read_date
 from crawlfleet.kernel.validation import Document, named
 
 _INT64: Final = 2**63

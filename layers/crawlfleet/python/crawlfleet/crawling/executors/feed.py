@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
 from crawlfleet.crawling.executors.bodies import open_text
-from crawlfleet.crawling.executors.values import read_date
+from crawlfleet.crawling.executors.limits import read_date
 from crawlfleet.crawling.executors.xml import mended
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page

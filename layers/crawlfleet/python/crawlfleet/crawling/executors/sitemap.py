@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from crawlfleet.config.documents.rule import Expression
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
-from crawlfleet.crawling.executors.limits import LINKS_MAX
-from crawlfleet.crawling.executors.values import read_date
+from crawlfleet.crawling.executors.limits import LINKS_MAX, read_date
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import RuleName

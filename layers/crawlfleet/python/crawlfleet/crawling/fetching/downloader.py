@@ -32,7 +32,14 @@ from crawlfleet.crawling.fetching.connections import (
 )
 from crawlfleet.crawling.fetching.cookies import Jars, OpenJar
 from crawlfleet.crawling.fetching.dns import FRESH_SECONDS, Names
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage, Sessions
+from crawlfleet.crawling.fetching.models import (
+    NO_ERRAND,
+    Errand,
+    Passage,
+    Sessions,
+    error_for,
+    error_for_type,
+)
 from crawlfleet.crawling.fetching.proxies import Proxies, Way
 from crawlfleet.crawling.fetching.request import REDIRECTS, HeaderBook, Hop, first_hop, next_hop
 from crawlfleet.crawling.fetching.response import (
@@ -42,7 +49,6 @@ from crawlfleet.crawling.fetching.response import (
     Trail,
     headers_of,
 )
-from crawlfleet.crawling.fetching.status import error_for, error_for_type
 from crawlfleet.kernel.errors import (
     AddressRefusedError,
     ConnectFailedError,

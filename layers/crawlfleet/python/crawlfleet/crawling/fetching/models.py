@@ -1,11 +1,25 @@
-"""The sites that are crawled, and what is made of their pages."""
+"""The sites that are crawled, and what is made of their pages.
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+What a site's HTTP status says about the page and about another try.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from crawlfleet.config.documents.biz import FetchLimits, ProxyPool
+from crawlfleet.kernel.errors import (
+    FetchError,
+    FetchTimeoutError,
+    PageGoneError,
+    ServerFaultError,
+    ThrottledError,
+    UnwantedTypeError,
+)
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.models import Body, Validators
@@ -62,3 +76,73 @@ class Sessions(Protocol):
     def save(self, lane: Lane, job: str, cookies: bytes) -> None:
         """Save; forgotten a day after the last save."""
         ...
+
+
+#: A site may ask for patience, but not for ever: a longer Retry-After counts as this one.
+MAX_RETRY_AFTER_SECONDS: Final = 604_800.0
+
+_SECONDS: Final = re.compile(r"[0-9]{1,18}")
+#: 425 Too Early, 429 Too Many Requests, 503 Service Unavailable: come back later.
+_LATER: Final = frozenset({425, 429, 503})
+
+
+def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError | None:
+    """The error that a final status amounts to, or None where there is a page (200 to 299).
+
+    A redirect counts as final when it names no place to go to. 408 is the site's own time-out.
+    ``retry_after`` is the header of that name as it came.
+    """
+    if 200 <= status < 300:
+        return None
+    message = f"answered {status}"
+    if status in _LATER:
+        seconds = retry_after_seconds(retry_after, now)
+        if seconds is not None:
+            message += f", Retry-After {seconds:g} s"
+        return ThrottledError(message, status=status, retry_after_seconds=seconds)
+    if status == 408:
+        return FetchTimeoutError(message, status=status)
+    if 300 <= status < 500:
+        return PageGoneError(message, status=status)
+    return ServerFaultError(message, status=status)
+
+
+def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedTypeError | None:
+    """The error of a page whose ``Content-Type`` is none of the ``wanted`` media types.
+
+    ``text/*`` stands for every text, nothing for everything. A page that does not say what it is
+    may be what is wanted.
+
+    >>> error_for_type("text/HTML; charset=utf-8", ["image/png", "text/*"]) is None
+    True
+    >>> str(error_for_type("video/mp4", ["text/html"]))
+    "is of type 'video/mp4', which the biz does not read"
+    """
+    said = (content_type or "").partition(";")[0].strip().lower()
+    if not wanted or not said or said in wanted or f"{said.partition('/')[0]}/*" in wanted:
+        return None
+    return UnwantedTypeError(f"is of type {said[:100]!r}, which the biz does not read")
+
+
+def retry_after_seconds(value: str | None, now: datetime) -> float | None:
+    """Seconds to wait from ``now``: the header holds seconds or an HTTP date. None if neither.
+
+    >>> moment = datetime(2015, 10, 21, 7, 27, 30, tzinfo=UTC)
+    >>> retry_after_seconds("120", moment)
+    120.0
+    >>> retry_after_seconds("Wed, 21 Oct 2015 07:28:00 GMT", moment)
+    30.0
+    """
+    value = (value or "").strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), MAX_RETRY_AFTER_SECONDS)
+    if not value or len(value) > 64:
+        return None
+    try:
+        due_at = parsedate_to_datetime(value)
+        if due_at.tzinfo is None:  # "-0000": a UTC time of unknown origin
+            due_at = due_at.replace(tzinfo=UTC)
+        seconds = (due_at - now).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -11,14 +11,13 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.pools import lane_of, lanes_beside
+from crawlfleet.config.lookup import lane_of, lanes_beside
 from crawlfleet.crawling.frontier.models import Seed
 from crawlfleet.crawling.frontier.offers import SeedPorts
 from crawlfleet.crawling.frontier.ports import CancelledJobs
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import FINAL_STATES, State
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Claim, Request, Tracked
 from crawlfleet.requests.outcomes import Dead, Outcome, Retry

@@ -12,16 +12,16 @@ from typing import Final
 from urllib.parse import urljoin
 
 from crawlfleet.config.documents.biz import Biz, Stage, Tree
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.politeness.local_scheduler import HostKey, Turns
 from crawlfleet.crawling.politeness.models import (
     PERMIT_SECONDS,
     HostAsk,
     HostReport,
+    Hosts,
     interval_of,
     limits_for,
 )
-from crawlfleet.crawling.politeness.ports import Hosts
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.errors import (
     ConnectFailedError,
@@ -32,9 +32,9 @@ from crawlfleet.kernel.errors import (
     ServerFaultError,
     ThrottledError,
 )
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import STEADY, SteadyTime
-from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.leased import Held
 
 #: What could not be told is kept of so many hosts; the oldest beyond are let go: permits end by

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.fetching.models import Errand, Fetcher, Passage
 from crawlfleet.crawling.politeness.client import Courtesy, reason
 from crawlfleet.crawling.politeness.local_scheduler import Turns
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.errors import (
     CrawlfleetError,
@@ -34,8 +34,8 @@ from crawlfleet.kernel.errors import (
     StoreError,
     ThrottledError,
 )
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
-from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.leased import Held
 
 #: A redirect waits for up to so much of the host's interval beside: who has just been led on by a

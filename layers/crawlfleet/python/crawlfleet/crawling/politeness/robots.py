@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Robots
 from crawlfleet.crawling.fetching.models import Fetcher, Passage
-from crawlfleet.crawling.politeness.models import RobotsCopy
-from crawlfleet.crawling.politeness.ports import RobotsCache
+from crawlfleet.crawling.politeness.models import RobotsCache, RobotsCopy
 from crawlfleet.crawling.politeness.robots_txt import (
     MAX_BYTES,
     RulesShelf,
@@ -36,8 +35,8 @@ from crawlfleet.kernel.errors import (
     RobotsUnknownError,
     StoreError,
 )
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.kernel.urls import host_of, origin_of
 from crawlfleet.requests.leased import Held
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.outcomes import reason_of

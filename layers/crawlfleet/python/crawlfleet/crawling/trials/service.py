@@ -12,26 +12,32 @@ A rule tried by a worker: on a page that came along, or on one that is fetched (
 What is fetched is fetched as for a crawl: by the biz's limits, at most :data:`FETCH_SECONDS`, and a
 site that wants to be left alone is. Nothing is stored, but what every download tells the fleet of
 its host.
+
+A rule tried on a page: what it yields, as values (SPEC.md H8).
+
+For whoever writes rules, at a terminal or through the API: nothing is stored and nothing raised.
 """
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre, biz_of
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.config.validation import ReaderCheck, target_problems
 from crawlfleet.crawling.extract.coverage import countable, coverage_of
+from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, errand_of
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.normalise import normal_form
 from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_TOLD, prepare
 from crawlfleet.crawling.records.ports import Validator
@@ -318,3 +324,45 @@ def _told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def _text(text: str, longest: int = _LONGEST) -> str:
     """Text that any answer can carry."""
     return text[:longest].encode(errors="replace").decode()
+
+
+def try_rule(
+    rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+) -> Trial:
+    """What the rule makes of the page; every mistake of a rule that cannot be put in force.
+
+    >>> from crawlfleet.config.documents.rule import Field
+    >>> page = Page(url="https://example.org/", status=200, headers={}, body=b"<h1>Hello</h1>")
+    >>> try_rule(Rule(fields={"title": Field(css="h1")}), page).records
+    ({'title': 'Hello'},)
+    >>> try_rule(Rule(fields={"title": Field(css="h1", type="integer")}), page).problems
+    (Problem(field='title', message="'Hello' is not an integer"),)
+    """
+    problems = rule_mistakes(rule)
+    if problems:
+        return Trial(problems=problems)
+    extractor = RuleExtractor()
+    started = time.perf_counter()
+    try:
+        extractor.trial(rule, page, depth, meta)
+        started = time.perf_counter()  # the first reading loaded parsers; workers have them
+        harvest, refused = extractor.trial(rule, page, depth, meta)
+    except ExtractError as error:
+        message = str(error).removeprefix(f"{error.field}: ")
+        seconds = time.perf_counter() - started
+        return Trial(problems=(Problem(error.field, message),), seconds=seconds)
+    return Trial(
+        records=harvest.records,
+        links=harvest.links,
+        refused=refused,
+        coverage=harvest.coverage,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def rule_mistakes(rule: Rule) -> tuple[Problem, ...]:
+    """What keeps a rule from being put in force, each field told once."""
+    found = shape_problems(rule)
+    blamed = {problem.field for problem in found}
+    found += [problem for problem in check_rule(rule) if problem.field not in blamed]
+    return tuple(dict.fromkeys(found))

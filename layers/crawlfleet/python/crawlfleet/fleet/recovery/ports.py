@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.crawling.politeness.ports import Hosts
+from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet.ports import PoolBook, Watch
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.ledger import Journal, Ledgers

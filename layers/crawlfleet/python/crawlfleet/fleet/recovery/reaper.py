@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import every_lane
+from crawlfleet.config.lookup import biz_of, every_lane
 from crawlfleet.crawling.politeness.models import HostReport
 from crawlfleet.fleet.failure_detector import status, worth_a_look
 from crawlfleet.fleet.models import Health, WorkerStatus

@@ -21,8 +21,7 @@ from crawlfleet.fleet.models import Card, Pulse
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import server_time
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
-from crawlfleet.kernel.redis.keys import FleetKeys, fleet_keys
-from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.kernel.time import to_ms
 
 _BEAT: Final = Script("fleet/redis/beat")

@@ -32,8 +32,7 @@ from crawlfleet.fleet.staffing import FRESH_MS
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
-from crawlfleet.kernel.redis.keys import FleetKeys, fleet_keys
-from crawlfleet.kernel.redis.server import Script
+from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.requests.queue.redis.keys import bizs_key
 
 _STAFFING: Final = Script("fleet/redis/staffing")

@@ -22,10 +22,9 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.policies import BiddingTerms
-from crawlfleet.config.ports import ConfigCentre
+from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.fleet.models import Remaining
 from crawlfleet.fleet.resources import Readings
-from crawlfleet.jobs.bidding.link_probes import Ways
 from crawlfleet.jobs.bidding.listing import BEGUN, DEEPEST, MOST_READ
 from crawlfleet.jobs.bidding.models import (
     Application,
@@ -41,7 +40,7 @@ from crawlfleet.jobs.bidding.models import (
     WhyNot,
 )
 from crawlfleet.jobs.bidding.ports import JobBoard
-from crawlfleet.jobs.bidding.probing import ProbingPorts
+from crawlfleet.jobs.bidding.probing import ProbingPorts, Ways
 from crawlfleet.jobs.bidding.selection import after, fits, most
 from crawlfleet.jobs.expansion import after_trouble
 from crawlfleet.jobs.ports import DemandStore, JobStore

@@ -12,10 +12,9 @@ from aiohttp.abc import AbstractResolver
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.crawling.fetching.connections import MayConnect
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, Run
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage
+from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage, error_for
 from crawlfleet.crawling.fetching.proxies import Proxies
 from crawlfleet.crawling.fetching.request import REDIRECTS, Hop
-from crawlfleet.crawling.fetching.status import error_for
 from crawlfleet.jobs.bidding.models import Probe
 from crawlfleet.jobs.bidding.probing import REFUSALS, speed
 from crawlfleet.kernel.errors import PageGoneError

@@ -22,8 +22,7 @@ from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.jobs.models import Job, JobOrder
 from crawlfleet.jobs.schedules.cron import Due, fires_due, next_fire, planned
-from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule
-from crawlfleet.jobs.schedules.ports import ScheduleStore
+from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule, ScheduleStore
 from crawlfleet.jobs.spiders.models import Start
 from crawlfleet.jobs.starting import Others, StartingPorts, in_the_way, start_job
 from crawlfleet.kernel.errors import (
@@ -34,7 +33,7 @@ from crawlfleet.kernel.errors import (
     RejectedError,
 )
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.submission.job_names import fire_name, run_now_name
+from crawlfleet.requests.submission.admission import fire_name, run_now_name
 
 #: Jobs of one schedule that may be open at once, whatever its overlap policy. Where that is
 #: ``ALLOW``, those that are started at the same moment may each be one more.

@@ -13,10 +13,15 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.jobs.schedules import cron
-from crawlfleet.jobs.schedules.models import KEPT_VERSIONS, MOST_SCHEDULES, Run, Schedule
-from crawlfleet.jobs.schedules.ports import ScheduleStore
+from crawlfleet.jobs.schedules.models import (
+    KEPT_VERSIONS,
+    MOST_SCHEDULES,
+    Run,
+    Schedule,
+    ScheduleStore,
+)
 from crawlfleet.jobs.spiders.models import Start
-from crawlfleet.jobs.spiders.ports import SpiderStore
+from crawlfleet.jobs.spiders.service import SpiderStore
 from crawlfleet.jobs.spiders.starts import bind, problems_with, size, url_at
 from crawlfleet.kernel.errors import (
     InvalidRequestError,

@@ -19,9 +19,8 @@ import redis
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, NoScriptError, TryAgainError
 
-from crawlfleet.kernel.redis.keys import fleet_keys
 from crawlfleet.kernel.redis.node import Node, Sent
-from crawlfleet.kernel.redis.server import Address, Argument, Call, Repeated, Script
+from crawlfleet.kernel.redis.server import Address, Argument, Call, Repeated, Script, fleet_keys
 
 #: What has no key goes to the node of the fleet's keys: it is the fleet's clock, for one.
 _HOME: Final = fleet_keys().workers

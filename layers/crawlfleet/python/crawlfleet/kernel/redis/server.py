@@ -3,6 +3,8 @@
 The Lua scripts of ``scripts/``.
 
 One Redis server, and how calls are put to it.
+
+Keys of Redis that belong to the whole fleet.
 """
 
 import time
@@ -10,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 import redis
@@ -19,6 +21,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.queue_key import MAIN_POOL
 
 if TYPE_CHECKING:
     from redis.cluster import RedisCluster
@@ -258,3 +261,46 @@ class Server:
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""
         self.client.close()
+
+
+class FleetKeys(NamedTuple):
+    """The keys that all lanes of a stage share."""
+
+    workers: str
+    wakes: str
+    pulses: str
+    intervals: str
+    cards: str
+    watch: str
+    turns: str
+    numbers: str
+    fences: str
+    marks: str
+    fence_count: str
+    staff: str
+    paces: str
+    leaving: str
+    needs: str
+    tick: str
+    between_ticks: str
+    cancelled: str
+
+
+def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
+    """The stage-wide keys; another name keeps a second fleet apart on the same Redis.
+
+    Those by which workers are counted and started are each pool's own.
+
+    >>> fleet_keys().workers
+    'cf:{fleet}:workers'
+    >>> fleet_keys(pool="large").workers, fleet_keys(pool="large").pulses
+    ('cf:{fleet}:workers:large', 'cf:{fleet}:pulses')
+    """
+    keys = FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))
+    if pool == MAIN_POOL:
+        return keys
+    return keys._replace(
+        workers=f"{keys.workers}:{pool}",
+        wakes=f"{keys.wakes}:{pool}",
+        leaving=f"{keys.leaving}:{pool}",
+    )

@@ -11,16 +11,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, DetectorLimits, Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import lane_of
+from crawlfleet.config.lookup import biz_of, lane_of
 from crawlfleet.fleet import failure_detector as liveness
 from crawlfleet.fleet.models import Health, WorkerStatus
 from crawlfleet.fleet.ports import Watch
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.kernel.errors import NotFoundError, StoreUnavailableError
-from crawlfleet.kernel.ids import parse_id
+from crawlfleet.kernel.ids import FINAL_STATES, State, parse_id
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import FINAL_STATES, State
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.explain.models import Explanation, Fact, Standing, Step, StepKind
 from crawlfleet.requests.ledger import Journal

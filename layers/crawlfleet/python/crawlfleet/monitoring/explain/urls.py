@@ -17,8 +17,7 @@ from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.fingerprint import keys_of
 from crawlfleet.crawling.frontier.models import Seed, SeedState, Segment
 from crawlfleet.crawling.frontier.offers import SeedPorts
-from crawlfleet.crawling.politeness.models import RobotsCopy
-from crawlfleet.crawling.politeness.ports import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.kernel.errors import (
@@ -27,8 +26,9 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
     UnknownRuleError,
 )
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.urls import host_of, origin_of, problem_with
+from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
 from crawlfleet.monitoring.explain.models import (
     Explanation,

@@ -17,8 +17,8 @@ from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.stage import Thresholds, own_or
-from crawlfleet.config.pools import shares_work
-from crawlfleet.fleet.forecast import latest_first, latest_seconds, seconds_left
+from crawlfleet.config.lookup import shares_work
+from crawlfleet.fleet.autoscaler import latest_first, latest_seconds, seconds_left
 from crawlfleet.fleet.models import LaneSample, WorkersSample
 from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
 from crawlfleet.kernel.redaction import one_line, plain

@@ -15,11 +15,10 @@ from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage
 from crawlfleet.requests.models import Entry, Tracked

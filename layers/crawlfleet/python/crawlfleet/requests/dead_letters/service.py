@@ -3,20 +3,21 @@
 A replay makes the letter a pending request in the store first, then puts it where it is served
 next, then sees that somebody works on it. If Redis does not answer, recovery queues it later. Doing
 any of it twice is doing it once.
+
+The store of dead letters, as their verbs ask for it.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import lane_of
+from crawlfleet.config.lookup import biz_of, lane_of
 from crawlfleet.kernel import paging as cursors
 from crawlfleet.kernel.errors import (
     ConflictError,
@@ -25,13 +26,11 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
     UnknownRuleError,
 )
-from crawlfleet.kernel.ids import RequestId, parse_id
+from crawlfleet.kernel.ids import RequestId, State, parse_id
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.dead_letters.models import LetterFilter, host_named
-from crawlfleet.requests.dead_letters.ports import DeadLetters
+from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage, host_named
 from crawlfleet.requests.ledger import Journal, JournalLine
 from crawlfleet.requests.models import Entry, Tracked
 from crawlfleet.requests.outcomes import REASONS
@@ -39,6 +38,49 @@ from crawlfleet.requests.ports import RequestStore, RuleStore, Waker, WakeReserv
 from crawlfleet.requests.queue.ports import RequestQueue
 from crawlfleet.requests.submission.service import wake_if_idle
 from crawlfleet.requests.submission.tracking import state_label
+
+
+class DeadLetters(Protocol):
+    """Requests that were given up on."""
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        letters: LetterFilter,
+        *,
+        after: tuple[int, str] | None,
+        limit: int,
+        now: datetime,
+    ) -> LetterPage:
+        """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
+
+        One look goes through a bounded number of them. Where it ends before all were looked at, or
+        there are more than asked for, the page says from where to go on.
+        """
+        ...
+
+    def replay(
+        self,
+        lane: Lane,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        rule_version: Mapping[str, str],
+        by: str,
+        now: datetime,
+    ) -> list[Entry]:
+        """Make dead letters pending, as if never tried; returns those that were dead.
+
+        Two callers at once never both get one; in the ledger it is dead no more.
+        ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
+        not in it keeps the version it had.
+        """
+        ...
+
+    def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:
+        """Remove dead letters; in the ledger they stay dead. Returns how many were removed."""
+        ...
+
 
 #: Most letters that one call replays or purges.
 MOST: Final = 1_000

@@ -11,6 +11,8 @@ The mark lives beside the lease and every block advances it there, so an environ
 frozen, or whose number went to another meanwhile, is refused before it can issue anything.
 
 Where ids come from, and the numbers that keep them apart.
+
+The worker number that an id-issuer holds.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +37,15 @@ from crawlfleet.kernel.ids import (
 )
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
-from crawlfleet.requests.ids.models import HeldNumber
+
+
+class HeldNumber(msgspec.Struct, frozen=True, kw_only=True):
+    """A leased Snowflake worker number. ``mark``: every position below it is spent."""
+
+    number: int
+    fence: str
+    mark: int
+
 
 WORKER_NUMBERS: Final = 1024
 PER_MILLISECOND: Final = 1 << SEQUENCE_BITS

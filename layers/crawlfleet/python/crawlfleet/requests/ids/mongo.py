@@ -11,8 +11,7 @@ from pymongo.errors import BulkWriteError
 from crawlfleet.kernel.errors import WorkerNumbersExhaustedError
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms
-from crawlfleet.requests.ids.issuer import first_mark
-from crawlfleet.requests.ids.models import HeldNumber
+from crawlfleet.requests.ids.issuer import HeldNumber, first_mark
 
 #: The worker numbers leased here; Redis leases those below. Submissions must go on without Redis.
 FIRST_NUMBER: Final = 960

@@ -5,10 +5,8 @@ from typing import Final
 
 from crawlfleet.kernel.errors import WorkerNumbersExhaustedError
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
-from crawlfleet.kernel.redis.keys import fleet_keys
-from crawlfleet.kernel.redis.server import Script
-from crawlfleet.requests.ids.issuer import WORKER_NUMBERS, first_mark
-from crawlfleet.requests.ids.models import HeldNumber
+from crawlfleet.kernel.redis.server import Script, fleet_keys
+from crawlfleet.requests.ids.issuer import WORKER_NUMBERS, HeldNumber, first_mark
 
 _LEASE_NUMBER: Final = Script("requests/ids/lease_number")
 _ADVANCE_NUMBER: Final = Script("requests/ids/advance_number")

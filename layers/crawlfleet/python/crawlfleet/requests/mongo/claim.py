@@ -15,11 +15,10 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, border
 from crawlfleet.kernel.mongo.transactions import in_transaction
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Claim, Entry
 from crawlfleet.requests.mongo.counters import book, tally_of

@@ -35,11 +35,10 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.urls import plain_host_of as host_of
 from crawlfleet.requests.models import Body, Entry, Event, Request, Tracked

@@ -19,10 +19,9 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border, end_abandoned
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Entry, Mark
 from crawlfleet.requests.mongo.documents import (

@@ -21,11 +21,10 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, UnstorableError, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.kernel.states import State
 from crawlfleet.requests.models import Claim, Record
 from crawlfleet.requests.mongo.claim import claim_key, missing, owned
 from crawlfleet.requests.mongo.counters import Tally, book

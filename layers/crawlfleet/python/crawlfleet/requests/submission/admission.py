@@ -1,11 +1,83 @@
-"""What of a submission is admitted, and as what (SPEC.md A1)."""
+"""What of a submission is admitted, and as what (SPEC.md A1).
 
-from crawlfleet.config.documents.biz import Biz
+Names of jobs that nobody has named (SPEC.md C2).
+
+When a biz takes no more for now: how long to wait, and what to say (SPEC.md C4).
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final
+
+from crawlfleet.config.documents.biz import Biz, IntakeLimits
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.requests.models import Body
-from crawlfleet.requests.submission.job_names import RESERVED, is_reserved
+from crawlfleet.requests.queue.stats import Pressure
 from crawlfleet.requests.submission.models import Pin, Submission
+
+_TIME = r"[0-9]{8}T[0-9]{6}Z"
+#: How names are that are given here or by an idempotency key: of fires, of run-now, of events.
+_GIVEN: Final = re.compile(
+    rf"\.(?:{_TIME}(?:\.[0-9a-f]{{6}})?|(?:now|event)\.[0-9a-f]{{16}})\Z|\Akey\.[0-9a-f]{{20}}\Z"
+)
+#: What is said of such a name where a client gives it.
+RESERVED: Final = "is such a name as fires, events and idempotency keys give: choose another name"
+
+
+def job_name(of: str, now: datetime) -> str:
+    """A new name, which says what it is a run of and when: ``shop.20261121T030000Z.4f2a91``."""
+    return f"{_short(of)}.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
+
+
+def fire_name(schedule: str, fire_at: datetime) -> str:
+    """The name of a schedule's job of a fire time, one for each.
+
+    >>> from datetime import UTC
+    >>> fire_name("nightly", datetime(2026, 11, 21, 3, tzinfo=UTC))
+    'nightly.20261121T030000Z'
+    """
+    return f"{schedule}.{fire_at:%Y%m%dT%H%M%SZ}"
+
+
+def event_name(spider: str, event: str, content: Mapping[str, object]) -> str:
+    """The name of the job that an event starts: one for each event and what is made of it.
+
+    An event comes more than once now and then, and may be the event of several rules.
+
+    >>> event_name("shop", "53dc4d37-cffa", {"values": {"page": "1"}})
+    'shop.event.ad863e60fe2d7245'
+    """
+    said = json.dumps([event, content], sort_keys=True, default=str)
+    return f"{spider}.event.{blake2b(said.encode(), digest_size=8).hexdigest()}"
+
+
+def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
+    """The name of a schedule's job that somebody wants now: one for each key, where there is one.
+
+    >>> run_now_name("nightly", "a key", datetime(2026, 11, 21, 3))
+    'nightly.now.a9539f4e9c4dd814'
+    """
+    if key is None:
+        return f"{schedule}.now.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
+    return f"{schedule}.now.{blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name is one that is given here: nobody may have it before, or add tasks to it.
+
+    >>> is_reserved("nightly.20261121T030000Z"), is_reserved("nightly.20261121")
+    (True, False)
+    """
+    return _GIVEN.search(name) is not None
+
+
+def _short(of: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "-", of)[:32]
 
 
 class Admission:
@@ -63,3 +135,59 @@ def _body(submission: Submission, pin: Pin) -> Body:
         body=submission.body,
         meta=submission.meta,
     )
+
+
+#: Bounds of the wait for a backlog to shrink. Below, callers would only ask; above, work that could
+#: be done would wait for them.
+SHORTEST_SECONDS: Final = 5.0
+LONGEST_SECONDS: Final = 300.0
+#: The part of the limit that is worked off before callers come back: less, and few find room.
+WORKED_OFF: Final = 0.1
+#: Memory is freed by whatever biz is worked on, so this one's rate says nothing about it.
+MEMORY_SECONDS: Final = 30.0
+
+
+def retry_after(pressure: Pressure, limits: IntakeLimits, processed_per_second: float) -> float:
+    """Seconds after which it makes sense to ask again; 0 where nothing stands against it.
+
+    >>> full = Pressure(backlog=1_000, backlog_full=True)
+    >>> retry_after(full, IntakeLimits(max_backlog=1_000), processed_per_second=10.0)
+    10.0
+    """
+    waits = [pressure.wait_seconds]
+    if pressure.memory_full:
+        waits.append(MEMORY_SECONDS)
+    if pressure.backlog_full:
+        excess = max(pressure.backlog - limits.max_backlog, 0)
+        waits.append(_worked_off(excess + limits.max_backlog * WORKED_OFF, processed_per_second))
+    return max(waits)
+
+
+def _worked_off(requests: float, per_second: float) -> float:
+    if requests >= per_second * LONGEST_SECONDS:  # nobody works, for one
+        return LONGEST_SECONDS
+    return max(requests / per_second, SHORTEST_SECONDS)
+
+
+def refusal(biz: str, pressure: Pressure, limits: IntakeLimits, memory_ratio: float) -> str:
+    """Which limits stand against it, how much there is, and what helps."""
+    reasons = []
+    if pressure.backlog_full:
+        reasons.append(
+            f"biz {biz} has a backlog of {pressure.backlog:,} requests, and intake.max_backlog is "
+            f"{limits.max_backlog:,}: submit less at once, come back when some of it is done, add "
+            "consumers, or raise the limit"
+        )
+    if pressure.memory_full:
+        reasons.append(
+            f"the queues fill Redis beyond {memory_ratio:.0%} of its memory "
+            f"(redis_memory_ratio), {pressure.backlog:,} requests of biz {biz} among them: come "
+            "back when some of it is done, add consumers, or give Redis more memory"
+        )
+    if pressure.wait_seconds > 0:
+        reasons.append(
+            f"biz {biz} takes {limits.per_second or 0:g} requests a second and {limits.burst:,} at "
+            "once (intake.per_second, intake.burst): come back later, submit more slowly, or raise "
+            "the limit"
+        )
+    return "; ".join(reasons)

@@ -22,8 +22,14 @@ from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Request
 from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.submission.models import Keyed, KeyKind, KeyName, Pin, Submission
-from crawlfleet.requests.submission.ports import SubmissionKeys
+from crawlfleet.requests.submission.models import (
+    Keyed,
+    KeyKind,
+    KeyName,
+    Pin,
+    Submission,
+    SubmissionKeys,
+)
 
 #: The least that a key is kept: requests of a biz may live for a minute, a client's retries longer.
 SHORTEST_LIFE: Final = timedelta(days=1)

@@ -19,7 +19,7 @@ from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.queue.redis.keys import lane_keys, level_keys
 from crawlfleet.requests.queue.stats import Pressure
-from crawlfleet.requests.submission.ports import Intake
+from crawlfleet.requests.submission.models import Intake
 
 _ADMIT: Final = Script("requests/submission/admit", "requests/queue/levels_prelude")
 

@@ -12,8 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import lane_of, lanes_beside
+from crawlfleet.config.lookup import biz_of, lane_of, lanes_beside
 from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConflictError,
@@ -26,11 +25,16 @@ from crawlfleet.requests.ids.issuer import IdSource
 from crawlfleet.requests.models import Body, Entry, Inserted, Request
 from crawlfleet.requests.ports import RequestStore, RuleStore, Waker, WakeReservations
 from crawlfleet.requests.queue.ports import RequestQueue
-from crawlfleet.requests.submission.admission import Admission
-from crawlfleet.requests.submission.backpressure import refusal, retry_after
+from crawlfleet.requests.submission.admission import Admission, refusal, retry_after
 from crawlfleet.requests.submission.idempotency import Keying
-from crawlfleet.requests.submission.models import Accepted, Receipt, Refused, Submission
-from crawlfleet.requests.submission.ports import Intake, SubmissionKeys
+from crawlfleet.requests.submission.models import (
+    Accepted,
+    Intake,
+    Receipt,
+    Refused,
+    Submission,
+    SubmissionKeys,
+)
 
 
 class Crew(NamedTuple):

@@ -5,13 +5,11 @@ from datetime import datetime
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.config.pools import lanes_beside
+from crawlfleet.config.lookup import biz_of, lanes_beside
 from crawlfleet.kernel import paging as cursors
 from crawlfleet.kernel.errors import ConflictError, InvalidRequestError, NotFoundError
-from crawlfleet.kernel.ids import RequestId, parse_id
+from crawlfleet.kernel.ids import RequestId, State, parse_id
 from crawlfleet.kernel.paging import Listing, T
-from crawlfleet.kernel.states import State
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.models import Record, Tracked

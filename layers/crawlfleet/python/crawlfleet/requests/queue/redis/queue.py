@@ -22,9 +22,8 @@ from crawlfleet.requests.models import Entry
 from crawlfleet.requests.queue import parking
 from crawlfleet.requests.queue.ageing import kept
 from crawlfleet.requests.queue.parking import Parked
-from crawlfleet.requests.queue.rates import full_minute, rates
 from crawlfleet.requests.queue.redis.keys import host_list, host_lists, lane_keys, level_keys
-from crawlfleet.requests.queue.stats import Depth, Load, Rates
+from crawlfleet.requests.queue.stats import Depth, Load, Rates, full_minute, rates
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Entry)

@@ -1,0 +1,1 @@
+"""What the fleet shares of hosts and of robots.txt, in Redis."""
