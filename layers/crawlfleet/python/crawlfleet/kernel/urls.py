@@ -199,7 +199,7 @@ Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 def plain_host_of(url: str) -> str:
     """The URL's host in lower case, without its port; empty where there is none.
 
-    >>> host_of("https://Shop.Example:8443/a?b")
+    >>> plain_host_of("https://Shop.Example:8443/a?b")
     'shop.example'
     """
     try:
