@@ -159,7 +159,7 @@ volume: $(VENV)/.dev ## Submit and drain REQUESTS=1000000 on one machine: rates,
 	@$(BIN)/python -m benchmarks.volume $(if $(REQUESTS),--requests "$(REQUESTS)") $(ARGS)
 
 .PHONY: cost
-cost: $(VENV)/.dev ## Print what a million pages cost; ARGS="--seconds 2 --page-kb 300" for yours, ARGS=--write for docs/cost.md
+cost: $(VENV)/.dev ## Print what a million pages cost; ARGS="--seconds 2 --page-kb 300" for yours, ARGS=--write for docs/how-it-works/cost.md
 	@$(BIN)/python -m infra.cost $(ARGS)
 
 # ---- environments ------------------------------------------------------------------------------

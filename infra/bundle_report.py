@@ -13,7 +13,7 @@ from infra.stages import Architecture
 
 #: Our own layer, among those of the vendor groups.
 OURS: Final = "crawlfleet"
-#: What a bundle without byte code is, and costs; docs/operating.md says how much.
+#: What a bundle without byte code is, and costs; docs/guides/deploy.md says how much.
 SOURCE_ALONE: Final = (
     f"source alone: no python{PYTHON_VERSION} here to compile it with, so cold starts take about"
     " three times as long"

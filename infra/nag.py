@@ -96,7 +96,7 @@ ACCEPTED: Final = (
     Accepted(
         rule="SMG4",
         at="state/Redis/Token*",
-        reason="Redis and its secret must change in one order, which docs/operating.md has; "
+        reason="Redis and its secret must change in one order, which docs/guides/servers.md has; "
         "rotation by AWS takes a function that may do both, on a token only these functions have.",
     ),
     Accepted(

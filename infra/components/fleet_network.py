@@ -114,6 +114,6 @@ class FleetNetwork(Construct):
             default_allowed_traffic=ec2.NatTrafficDirection.OUTBOUND_ONLY,
             user_data=user_data(),
             # A burst of crawling must not meet the credit limit of a small instance. What that can
-            # cost is in docs/cost.md.
+            # cost is in docs/how-it-works/cost.md.
             credit_specification=ec2.CpuCredits.UNLIMITED,
         )

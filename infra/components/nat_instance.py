@@ -6,7 +6,7 @@ is repeated until it is right (``nat_instance.sh``).
 
 CloudFormation is not made to wait for it: a signal takes a helper of the image and a way to AWS,
 and a deployment that is rolled back for want of either is worse than one that heals. Who is told is
-written in docs/operating.md, "Egress".
+written in docs/guides/deploy.md, "Egress".
 """
 
 from pathlib import Path

@@ -7,5 +7,5 @@
     shapes        what a stage consists of, as far as it costs
     model         the arithmetic: lines of so many dollars, each with its assumption
     peers         what others have published
-    page          tables and charts for docs/cost.md
+    page          tables and charts for docs/how-it-works/cost.md
 """

@@ -1,4 +1,4 @@
-"""``python -m infra.cost``: print what pages cost; ``--write`` puts it into docs/cost.md."""
+"""``python -m infra.cost``: print what pages cost; ``--write`` puts it into docs/how-it-works/cost.md."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""Tables and charts of the model, for docs/cost.md; what stands between its marks is made here."""
+"""Tables and charts of the model, for docs/how-it-works/cost.md; what stands between its marks is made here."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from infra.cost.model import (
 from infra.cost.peers import PUBLISHED
 from infra.cost.shapes import COMPARED, Shape, shape_of
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cost.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "how-it-works" / "cost.md"
 BEGIN: Final = "<!-- what follows is written by `make cost ARGS=--write` -->"
 END: Final = "<!-- until here -->"
 

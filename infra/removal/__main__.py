@@ -53,7 +53,7 @@ def write_kept(stage: str, access: Access, assembly: Path, into: Path) -> int:
     for logical_id, identifier in mapping.items():
         sys.stdout.write(f"{logical_id:<24} {next(iter(identifier.values()))}\n")
     for logical_id in adoption.strangers():
-        sys.stdout.write(f"{logical_id:<24} not looked for: see docs/operating.md\n")
+        sys.stdout.write(f"{logical_id:<24} not looked for: see docs/guides/remove.md\n")
     return os.EX_OK
 
 

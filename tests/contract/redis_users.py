@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-USERS = tomllib.loads((Path(__file__).parents[2] / "docs" / "redis-users.toml").read_text())
+USERS = tomllib.loads((Path(__file__).parents[2] / "docs/reference/redis-users.toml").read_text())
 
 
 def rules_of(user: str, *further: str, **names: str) -> list[str]:

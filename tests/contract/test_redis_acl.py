@@ -1,4 +1,4 @@
-"""Rights that a Redis user needs, as docs/redis-users.toml says it."""
+"""Rights that a Redis user needs, as docs/reference/redis-users.toml says it."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the Redis users of Scrapy processes must be allowed, as docs/operating.md says it."""
+"""What the Redis users of Scrapy processes must be allowed, as docs/guides/scrapy.md says it."""
 
 import json
 import pickle

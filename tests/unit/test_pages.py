@@ -38,8 +38,9 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "samplesconfig/README.md",
     ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
+JOURNEYS = ROOT / "docs/how-it-works/journeys.md"
 PRODUCT = ROOT / "layers/crawlfleet/python"
 
 
@@ -49,7 +50,7 @@ def links_of(page: Path) -> list[str]:
 
 
 def journeys() -> list[str]:
-    text = (ROOT / "README.md").read_text().split("## The journeys")[1].split("\n## ")[0]
+    text = JOURNEYS.read_text()
     return [line for line in text.splitlines() if line.startswith("| ")][1:]
 
 
@@ -58,6 +59,20 @@ def test_every_link_leads_somewhere(page):
     missing = [link for link in links_of(page) if not (page.parent / link).exists()]
 
     assert missing == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The places of a page that a link can name: its headings, as they are written in links."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_place_of_a_page_names_a_heading_of_it(page):
+    found = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text())
+    places = [(page.parent / link if link else page, anchor) for link, anchor in found]
+
+    assert [anchor for there, anchor in places if anchor not in anchors_of(there)] == []
 
 
 def test_every_function_is_the_door_of_a_journey():
@@ -78,7 +93,8 @@ def test_what_a_journey_is_decided_by_is_imported_by_a_module_of_its_flow(row):
 def modules_of(cell: str) -> set[str]:
     """Dotted names of the product's modules that a cell links."""
     links = re.findall(r"\(([^)]+)\.py\)", cell)
-    return {(ROOT / link).relative_to(PRODUCT).as_posix().replace("/", ".") for link in links}
+    places = ((JOURNEYS.parent / link).resolve() for link in links)
+    return {place.relative_to(PRODUCT).as_posix().replace("/", ".") for place in places}
 
 
 @cache
@@ -104,14 +120,14 @@ def test_the_readme_begins_with_the_commands():
 
 
 def test_operating_names_every_metric_of_the_monitor_by_its_namespace():
-    page = (ROOT / "docs/operating.md").read_text()
+    page = (ROOT / "docs/reference/monitoring.md").read_text()
 
     assert f"`{names.METRIC_NAMESPACE}`" in page
     assert all(f"`{name}`" in page for name in names.METRIC_DIMENSIONS)
 
 
 def test_the_architecture_page_draws_the_door_that_exists():
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/how-it-works/architecture.md").read_text()
 
     assert "POST /v1/{biz}/requests" in page
     assert any(route.path == "/v1/{biz}/requests" and route.method == "POST" for route in ROUTES)
@@ -163,16 +179,16 @@ def table_after(text: str, start: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("struct", "start"),
     [
-        (Stage, "### `stage.yaml`"),
+        (Stage, "## `stage.yaml`"),
         (BiddingTerms, "The terms of `bidding`:"),
-        (Tenant, "### `tenants/<tenant>.yaml`"),
-        (Biz, "### `bizs/<tenant>/<biz>.yaml`"),
+        (Tenant, "## `tenants/<tenant>.yaml`"),
+        (Biz, "## `bizs/<tenant>/<biz>.yaml`"),
         (Rule, "A rule:"),
         (Field, "A field of a rule:"),
     ],
 )
 def test_operating_explains_every_field_of_a_document_with_its_default(struct, start):
-    rows = table_after((ROOT / "docs/operating.md").read_text(), start)
+    rows = table_after((ROOT / "docs/reference/configuration.md").read_text(), start)
 
     assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
     assert all(meaning for *_, meaning in rows)
@@ -208,7 +224,7 @@ def argument(kind: Any) -> set[str]:
 
 
 def test_crawling_explains_every_step_that_a_text_may_go_through_with_its_argument():
-    page = (ROOT / "docs/crawling.md").read_text()
+    page = (ROOT / "docs/guides/rules.md").read_text()
     lines = page.split("| step |")[1].split("\n\n")[0].splitlines()[2:]
     told = {cells[1].strip(" `"): cells[2:4] for cells in (line.split("|") for line in lines)}
     keys = kinds(Step)
@@ -224,7 +240,7 @@ def test_crawling_explains_every_step_that_a_text_may_go_through_with_its_argume
 
 
 def test_crawling_tells_the_limits_of_following_as_they_are():
-    page = (ROOT / "docs/crawling.md").read_text()
+    page = (ROOT / "docs/guides/links.md").read_text()
     lines = page.split("| limit |")[1].split("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     follow, given = kinds(Follow), Follow()
@@ -254,7 +270,7 @@ def test_crawling_tells_the_limits_of_following_as_they_are():
 
 
 def test_performance_has_a_row_with_its_target_for_every_figure_that_has_one():
-    page = (ROOT / "docs/performance.md").read_text()
+    page = (ROOT / "docs/how-it-works/performance.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| `")]
     cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     rows = {figure.strip("`"): target for figure, *_, target in cells}
@@ -287,21 +303,21 @@ def test_operating_explains_every_reason_of_a_dead_letter_and_whether_it_is_trie
     ]
     expected = {kind.__name__.removesuffix("Error"): kind.retryable for kind in raised}
 
-    rows = table_after((ROOT / "docs/operating.md").read_text(), "## Dead letters")
+    rows = table_after((ROOT / "docs/guides/trouble.md").read_text(), "## Dead letters")
 
     told = {reason.strip("`"): again == "yes" for reason, _, again in rows}
     assert told == expected | dict.fromkeys(final, False)
 
 
 def test_operating_counts_the_attempts_that_are_forgiven_as_the_policy_does():
-    page = (ROOT / "docs/operating.md").read_text()
+    page = (ROOT / "docs/guides/trouble.md").read_text()
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
     assert f"up to {words[retry.CUT_OFFS]} such attempts beyond `retry.max_attempts`" in page
 
 
 def test_crawling_tells_each_field_of_recrawl_with_its_default():
-    rows = table_after((ROOT / "docs/crawling.md").read_text(), "## Reading pages again")
+    rows = table_after(f"\n{(ROOT / 'docs/guides/recrawl.md').read_text()}", "# Read pages again")
 
     told = {row[0].strip("`"): row[2].strip("`") for row in rows}
 
@@ -314,7 +330,7 @@ def test_crawling_tells_each_field_of_recrawl_with_its_default():
 
 
 def test_crawling_says_what_becomes_of_what_cannot_be_read_by_each_value():
-    page = (ROOT / "docs/crawling.md").read_text()
+    page = (ROOT / "docs/guides/spiders.md").read_text()
     [line] = [line for line in page.splitlines() if line.startswith("`bad_rows`")]
 
     assert [value for value in BadRecords if f"`{value}`" not in line] == []
@@ -325,7 +341,7 @@ def test_crawling_says_what_becomes_of_what_cannot_be_read_by_each_value():
 
 
 def test_crawling_names_the_sample_that_allows_private_addresses():
-    page = (ROOT / "docs/crawling.md").read_text()
+    page = (ROOT / "docs/guides/spiders.md").read_text()
     allowing = [
         stage.parent.name
         for stage in (ROOT / "samplesconfig").glob("*/stage.yaml")

@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+#: Every page by its place below `docs`, without its ending.
+PAGES = sorted(
+    each.relative_to(ROOT / "docs").with_suffix("").as_posix()
+    for each in (ROOT / "docs").rglob("*.md")
+)
 #: Whose words people read.
 SOURCES = ("layers/crawlfleet/python/crawlfleet", "functions", "infra")
 #: `docs/page.md, "Place"` and `"Place" in docs/page.md`, in one sentence.
 _POINTERS = (
-    re.compile(r'docs/(?P<page>[\w-]+)\.md[^".]{0,40}"(?P<place>[^"]+)"'),
-    re.compile(r'["`](?P<place>[^"`]+)["`] in docs/(?P<page>[\w-]+)\.md'),
+    re.compile(r'docs/(?P<page>[\w/-]+)\.md[^".]{0,40}"(?P<place>[^"]+)"'),
+    re.compile(r'["`](?P<place>[^"`]+)["`] in docs/(?P<page>[\w/-]+)\.md'),
 )
 #: A heading, or the words in bold that a paragraph begins with.
 _PLACES = re.compile(r"^(?:#+ (?P<heading>.+)|\*\*(?P<bold>[^*]+?)[.:]?\*\*)", re.MULTILINE)
@@ -58,14 +63,14 @@ def named() -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     "text",
     [
-        'docs/operating.md, "When you are told", says what to do for each.',
-        'If it stays: "When you are told" in docs/operating.md.',
-        "keep this and see `When you are told` in docs/operating.md",
-        'docs/operating.md says what they need: "When you are told".',
+        'docs/guides/page.md, "When you are told", says what to do for each.',
+        'If it stays: "When you are told" in docs/guides/page.md.',
+        "keep this and see `When you are told` in docs/guides/page.md",
+        'docs/guides/page.md says what they need: "When you are told".',
     ],
 )
 def test_pointers_are_found_however_they_are_put(text):
-    assert list(pointers_in(text)) == [("operating", "When you are told")]
+    assert list(pointers_in(text)) == [("guides/page", "When you are told")]
 
 
 def test_the_product_sends_people_to_places_of_its_pages():
@@ -77,7 +82,7 @@ def test_where_people_are_sent_there_is_such_a_place(page, place):
     assert place in places_of(page)
 
 
-@pytest.mark.parametrize("page", sorted(each.stem for each in (ROOT / "docs").glob("*.md")))
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_send_people_to_places_that_they_have(page):
     sent = re.findall(r'\b[Ss]ee "([^"]+)"', (ROOT / "docs" / f"{page}.md").read_text())
 

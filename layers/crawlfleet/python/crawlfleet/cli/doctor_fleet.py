@@ -121,7 +121,7 @@ def of_fleet(fleet: "Fleet") -> list[Saying]:
                     "parts",
                     Level.LOOK,
                     f"{_part(part.part, part.name)}: {part.problem}",
-                    'docs/operating.md, "When you are told", says what to do for each.',
+                    'docs/reference/monitoring.md, "When you are told", says what to do for each.',
                 )
             )
     late = [biz for biz in fleet.bizs if biz.late]
@@ -177,7 +177,7 @@ def of_fleet(fleet: "Fleet") -> list[Saying]:
                 Level.LOOK,
                 "could not be looked at: " + _named(f"{u.what} ({u.why})" for u in fleet.unread),
                 "The router's log and the monitor's have the whole reasons; of rights "
-                'docs/operating.md says what they need: "Rights".',
+                'docs/reference/monitoring.md says what they need: "Rights".',
             )
         )
     return found
@@ -242,7 +242,7 @@ def of_ledger(biz: str, ledger: "Ledger") -> list[Saying]:
             biz,
             Level.BROKEN,
             f"{counted(abs(ledger.difference), 'request')} {what}",
-            'Ask again in a minute. If it stays: "Is everything there" in docs/operating.md.',
+            'Ask again in a minute. If it stays: "Is everything there" in docs/guides/trouble.md.',
         )
     ]
 
