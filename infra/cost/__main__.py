@@ -1,4 +1,4 @@
-"""``python -m infra.cost``: print what pages cost; ``--write`` puts it into docs/how-it-works/cost.md."""
+"""``python -m infra.cost``: print what pages cost; ``--write`` puts it into the cost page."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""Tables and charts of the model, for docs/how-it-works/cost.md; what stands between its marks is made here."""
+"""Tables and charts for the cost page; what stands between its marks is made here."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,8 @@
 """Every kind of thing that can be wrong, and what people are to do about it: spelled once.
 
 Like names.py this imports nothing of ours. The monitor's findings, the messages about them, the
-alarms of the infrastructure and the table in docs/reference/monitoring.md (a test compares) all quote it.
+alarms of the infrastructure and the table in docs/reference/monitoring.md (a test compares) all
+quote it.
 
 Of each kind there is a metric 0 or 1 under the stage alone (``metric_names.finding``). Thresholds
 are fields of the stage document's ``thresholds``, so they change without a deployment.
