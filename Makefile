@@ -162,6 +162,10 @@ volume: $(VENV)/.dev ## Submit and drain REQUESTS=1000000 on one machine: rates,
 cost: $(VENV)/.dev ## Print what a million pages cost; ARGS="--seconds 2 --page-kb 300" for yours, ARGS=--write for docs/how-it-works/cost.md
 	@$(BIN)/python -m infra.cost $(ARGS)
 
+.PHONY: reference
+reference: $(VENV)/.dev ## Write the pages of docs/reference that are made from the code
+	@$(BIN)/python -m infra.reference
+
 # ---- environments ------------------------------------------------------------------------------
 
 $(VENV)/bin/python $(BENCH_VENV)/bin/python:

@@ -1,7 +1,8 @@
 """A run's plots as text: Mermaid charts, which viewers of Markdown draw.
 
 ``python -m benchmarks.charts [FOLDER]`` prints those of ``latest-details.json`` in the folder, for
-docs/how-it-works/performance.md. ``make bench`` draws the same rounds, and more of them, as pictures.
+docs/how-it-works/performance.md. ``make bench`` draws the same rounds, and more of them, as
+pictures.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""docs/reference/monitoring.md tells of each kind of finding what decides it, and how grave it is."""
+"""The monitoring page tells of every kind of finding what decides it and how grave it is."""
 
 from tests.kit.incidents import ADVICE, Kind
 from tests.unit.test_pages import ROOT, table_after
