@@ -40,6 +40,7 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+README = ROOT / "README.md"
 JOURNEYS = ROOT / "docs/how-it-works/journeys.md"
 PRODUCT = ROOT / "layers/crawlfleet/python"
 
@@ -109,14 +110,30 @@ def imports_of(module: str) -> set[str]:
     return names
 
 
-def test_the_readme_begins_with_the_commands():
-    text = (ROOT / "README.md").read_text()
-    commands = ["make demo", "make check", "make test", "make proofs"]
+def test_the_readme_begins_with_two_commands_and_what_they_print():
+    beginning = README.read_text().partition("\n## ")[0]
 
-    places = [text.index(command) for command in commands]
+    assert re.findall(r"^\$ make (\w+)", beginning, re.MULTILINE) == ["demo", "up"]
+    assert "What was crawled" in beginning
+    assert "docs/start.md" in beginning
 
-    assert places == sorted(places)
-    assert places[-1] < text.index("## ")
+
+def test_the_readme_is_read_in_one_go():
+    text = README.read_text()
+    rows = table_after(text, "## Five journeys")
+
+    assert len(text.splitlines()) <= 120
+    assert len(rows) == 5
+    assert all(2 <= len([stop for stop in stops if "](" in stop]) <= 4 for _, *stops in rows)
+
+
+def test_the_readme_cites_a_source_for_each_mark_in_its_table_of_peers():
+    text = README.read_text()
+    used = set(re.findall(r"\]\[(\w+)\]", text))
+    cited = dict(re.findall(r"^\[(\w+)\]: (https://\S+)$", text, re.MULTILINE))
+
+    assert used == set(cited)
+    assert len(set(cited.values())) == len(cited)
 
 
 def test_operating_names_every_metric_of_the_monitor_by_its_namespace():
