@@ -26,7 +26,7 @@ BARS: Final = (
     "assignment, seconds from arrival to end, bursts",
     "assignment, seconds from arrival to end, day",
 )
-POLITENESS: Final = "politeness, requests done"
+POLITENESS: Final = "politeness, requests done (simulated)"
 SCALING: Final = "scaling, a burst"
 AGEING: Final = "ageing, longest wait by time"
 #: How many jobs wait, at moments of each of these.

@@ -117,7 +117,7 @@ def run(bench: Bench) -> Found:
             "politeness_large_host": plan.least_seconds / max(parked.large),
         },
         details={
-            "politeness, requests done": {
+            "politeness, requests done (simulated)": {
                 "turns and parking": parked.points(),
                 "plain queue": plain.points(),
             }

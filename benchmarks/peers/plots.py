@@ -26,7 +26,7 @@ TITLES = (
 #: The key of the rounds of benchmarks/recovery.py.
 RECOVERY = "recovery, requests outstanding"
 #: The key of the curves of benchmarks/politeness.py.
-POLITENESS = "politeness, requests done"
+POLITENESS = "politeness, requests done (simulated)"
 #: Curves over time by side: how the value is called, and ours.
 CURVES = {
     "ageing, longest wait by time": ("seconds that priority 0 had waited", "ageing"),

@@ -138,6 +138,6 @@ def tracking(client: Client, errand: Errand, ids: Sequence[str]) -> str:
     if not ledger.balanced:
         raise StepError(
             f"{ledger.difference} requests are in no state",
-            'See "Is everything there" in docs/guides/trouble.md.',
+            'See "When the ledger does not balance" in docs/guides/trouble.md.',
         )
     return f"timelines are whole, the ledger balances at {ledger.submitted}"

@@ -63,18 +63,18 @@ def named() -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     "text",
     [
-        'docs/guides/page.md, "When you are told", says what to do for each.',
-        'If it stays: "When you are told" in docs/guides/page.md.',
-        "keep this and see `When you are told` in docs/guides/page.md",
-        'docs/guides/page.md says what they need: "When you are told".',
+        'docs/guides/page.md, "Incidents", says what to do for each.',
+        'If it stays: "Incidents" in docs/guides/page.md.',
+        "keep this and see `Incidents` in docs/guides/page.md",
+        'docs/guides/page.md says what they need: "Incidents".',
     ],
 )
 def test_pointers_are_found_however_they_are_put(text):
-    assert list(pointers_in(text)) == [("guides/page", "When you are told")]
+    assert list(pointers_in(text)) == [("guides/page", "Incidents")]
 
 
 def test_the_product_sends_people_to_places_of_its_pages():
-    assert {place for _, place in named()} >= {"When you are told", "Is everything there"}
+    assert {place for _, place in named()} >= {"Incidents", "When the ledger does not balance"}
 
 
 @pytest.mark.parametrize(("page", "place"), sorted(named()))

@@ -121,7 +121,7 @@ def of_fleet(fleet: "Fleet") -> list[Saying]:
                     "parts",
                     Level.LOOK,
                     f"{_part(part.part, part.name)}: {part.problem}",
-                    'docs/reference/monitoring.md, "When you are told", says what to do for each.',
+                    'docs/reference/monitoring.md, "Incidents", says what to do for each.',
                 )
             )
     late = [biz for biz in fleet.bizs if biz.late]
@@ -242,7 +242,8 @@ def of_ledger(biz: str, ledger: "Ledger") -> list[Saying]:
             biz,
             Level.BROKEN,
             f"{counted(abs(ledger.difference), 'request')} {what}",
-            'Ask again in a minute. If it stays: "Is everything there" in docs/guides/trouble.md.',
+            'Ask again in a minute. If it stays: "When the ledger does not balance" in'
+            " docs/guides/trouble.md.",
         )
     ]
 

@@ -83,7 +83,7 @@ def ledger(fleet: "Client", biz: str, job: str | None, as_json: bool) -> int:
             click.echo(click.style(said, fg="red", bold=True), err=True)
             note(
                 "Ask again in a minute: recovery corrects what it finds. If it stays, keep this "
-                'output and see "Is everything there" in docs/guides/trouble.md.'
+                'output and see "When the ledger does not balance" in docs/guides/trouble.md.'
             )
     return Exit.FINE if found.balanced else Exit.FAILED
 
