@@ -4,7 +4,7 @@ from tests.kit.incidents import ADVICE, Kind
 from tests.unit.test_pages import ROOT, table_after
 
 
-def test_operating_has_a_row_for_every_kind_with_its_thresholds_and_severity():
+def test_the_reference_has_a_row_for_every_kind_with_its_thresholds_and_severity():
     rows = table_after((ROOT / "docs/reference/monitoring.md").read_text(), "## Incidents")
 
     told = {kind.strip("`"): (title, limits, grave) for kind, title, limits, grave, _ in rows}

@@ -136,7 +136,7 @@ def test_the_readme_cites_a_source_for_each_mark_in_its_table_of_peers():
     assert len(set(cited.values())) == len(cited)
 
 
-def test_operating_names_every_metric_of_the_monitor_by_its_namespace():
+def test_the_reference_names_every_metric_of_the_monitor_by_its_namespace():
     page = (ROOT / "docs/reference/monitoring.md").read_text()
 
     assert f"`{names.METRIC_NAMESPACE}`" in page
@@ -204,7 +204,7 @@ def table_after(text: str, start: str) -> list[list[str]]:
         (Field, "A field of a rule:"),
     ],
 )
-def test_operating_explains_every_field_of_a_document_with_its_default(struct, start):
+def test_the_reference_explains_every_field_of_a_document_with_its_default(struct, start):
     rows = table_after((ROOT / "docs/reference/configuration.md").read_text(), start)
 
     assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
@@ -240,7 +240,7 @@ def argument(kind: Any) -> set[str]:
     return set()
 
 
-def test_crawling_explains_every_step_that_a_text_may_go_through_with_its_argument():
+def test_the_guide_to_rules_explains_every_step_that_a_text_may_go_through_with_its_argument():
     page = (ROOT / "docs/guides/rules.md").read_text()
     lines = page.split("| step |")[1].split("\n\n")[0].splitlines()[2:]
     told = {cells[1].strip(" `"): cells[2:4] for cells in (line.split("|") for line in lines)}
@@ -256,7 +256,7 @@ def test_crawling_explains_every_step_that_a_text_may_go_through_with_its_argume
     assert f"up to {kinds(Field)['transforms'].max_length} steps" in page
 
 
-def test_crawling_tells_the_limits_of_following_as_they_are():
+def test_the_guide_to_links_has_the_limits_of_following_as_they_are():
     page = (ROOT / "docs/guides/links.md").read_text()
     lines = page.split("| limit |")[1].split("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -309,7 +309,7 @@ def test_the_benchmarks_page_names_every_part():
     assert {part.strip("`") for part, *_ in rows} == set(BENCHMARKS)
 
 
-def test_operating_explains_every_reason_of_a_dead_letter_and_whether_it_is_tried_again():
+def test_the_guide_to_trouble_explains_every_reason_and_whether_it_is_tried_again():
     final = (retry.CUT_OFF, retry.INTERNAL, retry.UNSTORABLE, retry.UNREADABLE)
     raised = [
         kind
@@ -326,14 +326,14 @@ def test_operating_explains_every_reason_of_a_dead_letter_and_whether_it_is_trie
     assert told == expected | dict.fromkeys(final, False)
 
 
-def test_operating_counts_the_attempts_that_are_forgiven_as_the_policy_does():
+def test_the_guide_to_trouble_counts_the_attempts_that_are_forgiven_as_the_policy_does():
     page = (ROOT / "docs/guides/trouble.md").read_text()
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
     assert f"up to {words[retry.CUT_OFFS]} such attempts beyond `retry.max_attempts`" in page
 
 
-def test_crawling_tells_each_field_of_recrawl_with_its_default():
+def test_the_guide_to_recrawl_has_each_field_of_recrawl_with_its_default():
     rows = table_after(f"\n{(ROOT / 'docs/guides/recrawl.md').read_text()}", "# Read pages again")
 
     told = {row[0].strip("`"): row[2].strip("`") for row in rows}
@@ -346,7 +346,7 @@ def test_crawling_tells_each_field_of_recrawl_with_its_default():
     }
 
 
-def test_crawling_says_what_becomes_of_what_cannot_be_read_by_each_value():
+def test_the_guide_to_spiders_says_what_becomes_of_what_cannot_be_read_by_each_value():
     page = (ROOT / "docs/guides/spiders.md").read_text()
     [line] = [line for line in page.splitlines() if line.startswith("`bad_rows`")]
 
@@ -357,7 +357,7 @@ def test_crawling_says_what_becomes_of_what_cannot_be_read_by_each_value():
     assert others == {BadRecords.FAIL}
 
 
-def test_crawling_names_the_sample_that_allows_private_addresses():
+def test_the_guide_to_spiders_names_the_sample_that_allows_private_addresses():
     page = (ROOT / "docs/guides/spiders.md").read_text()
     allowing = [
         stage.parent.name
