@@ -13,7 +13,9 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import FIGURES
+from infra import alarm_names
 from infra.fleet import FLEET
+from infra.stages import STAGES
 from tests.kit.api import ROUTES
 from tests.kit.config import (
     BiddingTerms,
@@ -30,6 +32,7 @@ from tests.kit.config import (
 )
 from tests.kit.executors import BadRecords, CsvParameters, JsonParameters, UrlListParameters
 from tests.kit.extract import CANDIDATES_MAX, LINKS_MAX, META_BYTES_MAX
+from tests.kit.incidents import Kind
 from tests.kit.kernel import errors, names
 from tests.kit.requests import retry
 
@@ -141,6 +144,25 @@ def test_the_reference_names_every_metric_of_the_monitor_by_its_namespace():
 
     assert f"`{names.METRIC_NAMESPACE}`" in page
     assert all(f"`{name}`" in page for name in names.METRIC_DIMENSIONS)
+
+
+def test_the_reference_names_every_alarm_that_is_no_finding():
+    page = (ROOT / "docs/reference/monitoring.md").read_text()
+    found = {alarm_names.finding(kind) for kind in Kind}
+
+    for stage in STAGES.values():
+        for alarm in alarm_names.of_stage(stage) - found:
+            assert f"`{alarm}`" in page or f"`{family(alarm)}`" in page, alarm
+
+
+def family(alarm: str) -> str:
+    """An alarm of each function, or of each node of Redis, as a page writes it.
+
+    >>> family("router-errors"), family("redis-001-cpu")
+    ('...-errors', 'redis-...-cpu')
+    """
+    by_node = re.sub(r"^redis-.+-(cpu|memory)$", r"redis-...-\1", alarm)
+    return re.sub(r"^[\w-]+-(errors|throttles|slow|dead-letters)$", r"...-\1", by_node)
 
 
 def test_the_architecture_page_draws_the_door_that_exists():
