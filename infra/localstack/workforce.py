@@ -113,7 +113,7 @@ class Workforce:
             raise StepError(
                 f"of an idle fleet {answer} is kept, {self.alive} workers live, and {allowed} may"
                 f" run, not {settings.IDLE}",
-                "docs/guides/scale.md says how it should go down.",
+                "docs/how-it-works/scaling.md says how it should go down.",
                 self._scheduler,
             )
         step.saw(f"no worker, {settings.PEAK} and then {allowed} at once")
