@@ -33,7 +33,7 @@ from tests.kit.config import (
 from tests.kit.executors import BadRecords, CsvParameters, JsonParameters, UrlListParameters
 from tests.kit.extract import CANDIDATES_MAX, LINKS_MAX, META_BYTES_MAX
 from tests.kit.incidents import Kind
-from tests.kit.kernel import errors, names
+from tests.kit.kernel import errors, metric_names, names
 from tests.kit.requests import retry
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +43,8 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+#: What stands before each table of metrics on their page.
+METRIC_TABLES = ("### The monitor's metrics", "### Rights")
 README = ROOT / "README.md"
 JOURNEYS = ROOT / "docs/how-it-works/journeys.md"
 PRODUCT = ROOT / "layers/crawlfleet/python"
@@ -139,9 +141,15 @@ def test_the_readme_cites_a_source_for_each_mark_in_its_table_of_peers():
     assert len(set(cited.values())) == len(cited)
 
 
-def test_the_reference_names_every_metric_of_the_monitor_by_its_namespace():
+def test_the_reference_names_every_metric_and_no_other_by_its_namespace():
     page = (ROOT / "docs/reference/monitoring.md").read_text()
+    sets = (metric_names.FLEET, metric_names.REDIS, metric_names.NODE, metric_names.HOST)
+    rows = [row for start in METRIC_TABLES for row in table_after(page, start)]
 
+    told = [name for cell, *_ in rows for name in re.findall(r"`(\w+)`", cell)]
+    findings = {name for name in told if name.startswith("Finding")}
+    assert set(told) - findings == set().union(*sets)
+    assert findings == {metric_names.finding(Kind.BACKLOG.value)}
     assert f"`{names.METRIC_NAMESPACE}`" in page
     assert all(f"`{name}`" in page for name in names.METRIC_DIMENSIONS)
 
