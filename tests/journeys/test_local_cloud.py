@@ -1,4 +1,4 @@
-"""The journeys of the README, each from its door to its end, on a whole local cloud.
+"""The journeys of the documentation, each from its door to its end, on a whole local cloud.
 
 Nothing ticks by itself here: a test fires the clocks, so that what it sees is what it caused.
 """
