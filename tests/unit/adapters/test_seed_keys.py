@@ -9,6 +9,8 @@ from tests.kit.config import Biz, Generation, Rule, SeedPolicy
 from tests.kit.frontier import SeedKeys, seed_key
 from tests.kit.kernel import InvalidRequestError
 
+pytestmark = pytest.mark.measured
+
 
 def by_last_part(url, rules=None, *, method="GET", body=None):
     return seed_key("https://one.example/" + url.rpartition("/")[2])

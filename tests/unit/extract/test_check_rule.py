@@ -4,6 +4,8 @@ import pytest
 from tests.kit.config import Rule
 from tests.kit.extract import check_rule
 
+pytestmark = pytest.mark.measured
+
 
 def problems(rule):
     return [p.field for p in check_rule(msgspec.convert(rule, Rule), "rules.shop.")]

@@ -10,6 +10,8 @@ from tests.kit.extract import RuleExtractor, check_rule, shape_problems
 from tests.kit.kernel import ExtractError
 from tests.kit.requests import Page
 
+pytestmark = pytest.mark.measured
+
 EXTRACTOR = RuleExtractor()
 
 
