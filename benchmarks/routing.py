@@ -7,7 +7,7 @@ import msgspec
 from benchmarks.bench import Addresses
 from benchmarks.house import API_KEY, BIZ, BenchParts
 from crawlfleet.api.app import RestApi
-from crawlfleet.apps.router import RouterOperations
+from crawlfleet.apps.router import RouterContext
 from crawlfleet.config.documents.biz import Tree
 
 
@@ -16,7 +16,7 @@ class Router:
 
     def __init__(self, addresses: Addresses, tree: Tree) -> None:
         self.parts = BenchParts(addresses, tree, "router")
-        self._api = RestApi(lambda: RouterOperations(self.parts), _fail)
+        self._api = RestApi(lambda: RouterContext(self.parts), _fail)
 
     def answer(self, event: dict[str, Any]) -> dict[str, Any]:
         """Have one event answered, however that may be."""

@@ -18,6 +18,7 @@ import pytest
 from tests.functions.http import Answer, ask, event
 from tests.kit.kernel import names
 from tests.kit.requests import Submission
+from tests.kit.submission import submit as submit_to
 from tests.kit.worlds.functions import Context, World
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -94,16 +95,18 @@ def test_entries_with_client_ids_that_meet_in_several_calls_are_stored_once(worl
         [Submission(url=f"https://example.org/{n}", client_id=f"order/{n}") for n in which]
         for which in (range(30), range(29, -1, -1), range(10, 40))
     ]
+    contexts = [world.context() for _ in sent]
     calls = [
         partial(
-            world.operations().submit,
+            submit_to,
+            context.submission,
+            context.config.current(),
             world.tenants["acme"],
             "docs",
             entries,
-            single=False,
-            key=None,
+            context.now(),
         )
-        for entries in sent
+        for context, entries in zip(contexts, sent, strict=True)
     ]
 
     answers = at_once(*calls)

@@ -1,14 +1,19 @@
-"""Names tests use of the HTTP API's routes, inputs and views."""
+"""Names tests use of the HTTP API's routes, inputs and views, and of the services that it calls."""
+
+from typing import Any, Final
 
 from crawlfleet.api import dead_letters as letter_views
 from crawlfleet.api import inputs, openapi
+from crawlfleet.api import records as record_views
+from crawlfleet.api import requests as request_views
 from crawlfleet.api import responses as views
-from crawlfleet.api import schedule_shapes as schedule_inputs
-from crawlfleet.api import schedule_shapes as schedule_views
+from crawlfleet.api import schedules as schedule_inputs
+from crawlfleet.api import schedules as schedule_views
+from crawlfleet.api import stats as stats_views
 from crawlfleet.api.app import RestApi
-from crawlfleet.api.fleet_shapes import REASON, fleet_view
+from crawlfleet.api.fleet import REASON, fleet_view
 from crawlfleet.api.incidents import incident_view
-from crawlfleet.api.job_shapes import job_view, order_in, whole_job_view
+from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
     MethodNotAllowedError,
     ProblemDocument,
@@ -17,7 +22,50 @@ from crawlfleet.api.responses import (
     is_fault,
     status_of,
 )
-from crawlfleet.api.routes import ROUTES
-from crawlfleet.api.schedule_shapes import schedule_in, schedule_of, schedule_view
+from crawlfleet.api.routes import all_routes, resources_at, routes_of
+from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
-from crawlfleet.apps.site_operations import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.apps.vitals import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.crawling.frontier import dispatch
+from crawlfleet.crawling.frontier import service as seeds
+from crawlfleet.crawling.records import coverage
+from crawlfleet.crawling.recrawl import service as recrawl
+from crawlfleet.jobs.schedules import service as schedules
+from crawlfleet.monitoring import fleet_view as fleet
+from crawlfleet.monitoring.explain import service as explain
+from crawlfleet.requests.dead_letters import service as dead_letters
+from crawlfleet.requests.submission import service as submission
+from crawlfleet.requests.submission import tracking
+
+ROUTES = all_routes()
+
+#: By a test's name of it: where the API finds the function that answers a call.
+SERVICES: Final[dict[str, tuple[Any, str]]] = {
+    "submit": (submission, "submit"),
+    "list_requests": (tracking, "list_requests"),
+    "list_records": (tracking, "list_records"),
+    "stats": (tracking, "stats"),
+    "ledger": (tracking, "audit"),
+    "explain": (explain, "explain"),
+    "list_letters": (dead_letters, "list_letters"),
+    "get_letter": (dead_letters, "look_at"),
+    "replay_letter": (dead_letters, "replay_one"),
+    "replay_letters": (dead_letters, "replay"),
+    "purge_letter": (dead_letters, "purge_one"),
+    "purge_letters": (dead_letters, "purge"),
+    "offer_seeds": (seeds, "offer_seeds"),
+    "hand_out": (dispatch, "hand_out"),
+    "list_seeds": (seeds, "list_seeds"),
+    "seed_totals": (seeds, "seed_totals"),
+    "release_seed": (seeds, "release_seed"),
+    "release_seeds": (seeds, "release_seeds"),
+    "release_those": (seeds, "release_those"),
+    "forget_seed": (seeds, "forget_seed"),
+    "forget_seeds": (seeds, "forget_seeds"),
+    "forget_those": (seeds, "forget_those"),
+    "list_schedules": (schedules, "list_schedules"),
+    "visit": (recrawl, "look_at"),
+    "visit_totals": (recrawl, "totals"),
+    "coverage": (coverage, "coverage"),
+    "workers": (fleet, "workers"),
+}

@@ -7,5 +7,5 @@ from crawlfleet.apps.id_issuer import id_issuer
 from crawlfleet.apps.monitor import monitor, unplaced_jobs
 from crawlfleet.apps.process import LOOKS
 from crawlfleet.apps.readers import SCRAPY_FOLDER
-from crawlfleet.apps.router import RouterOperations, router
+from crawlfleet.apps.router import RouterContext, router
 from crawlfleet.apps.scheduler import SCALING_SECONDS, Scheduler, Verbs, scheduler

@@ -41,7 +41,7 @@ from tests.config_documents import texts
 from tests.kit.apps import (
     Outside,
     Parts,
-    RouterOperations,
+    RouterContext,
     consumer,
     id_issuer,
     monitor,
@@ -321,10 +321,10 @@ class World:
         """Parts of the test's own, for what it stores and looks after below the functions."""
         return self.open(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "test")
 
-    def operations(self) -> RouterOperations:
-        """The router's operations, below the HTTP of which there is one event a process."""
+    def context(self) -> RouterContext:
+        """The router's context, below the HTTP of which there is one event a process."""
         needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
-        return RouterOperations(self.open(Settings.from_environment(needs=needs), names.ROUTER))
+        return RouterContext(self.open(Settings.from_environment(needs=needs), names.ROUTER))
 
     def application(self, function: str) -> Any:
         """The function's warm environment, or a new one where there is none."""

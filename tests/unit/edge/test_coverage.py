@@ -1,7 +1,7 @@
 """The coverage of rules at the edge."""
 
 from tests.kit.requests import Coverage, RuleCoverage
-from tests.unit.edge.test_letters import NoOperations, an_event, ask
+from tests.unit.edge.test_letters import NoServices, an_event, ask
 
 
 def test_coverage_is_shown_by_field_with_its_share():
@@ -12,7 +12,7 @@ def test_coverage_is_shown_by_field_with_its_share():
         RuleCoverage(rule="detail", version="v1", current=False, coverage=Coverage(pages=1)),
     ]
 
-    status, shown = ask(NoOperations(coverage=lambda *_: found), an_event(path="/v1/docs/coverage"))
+    status, shown = ask(NoServices(coverage=lambda *_: found), an_event(path="/v1/docs/coverage"))
 
     assert status == 200
     assert shown["coverage"] == [

@@ -1,4 +1,4 @@
-"""Dead letters, reasons, the ledger and workers at the edge, over operations that a test makes."""
+"""Dead letters, reasons, the ledger and workers at the edge, over services that a test makes."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from tests.kit.explain import Explanation, Standing, Step, StepKind
 from tests.kit.fleet import Card, Health, WorkerStatus
 from tests.kit.kernel import Listing
 from tests.kit.requests import Answer, Body, Event, Ledger, Request, State, Tracked
-from tests.unit.edge.test_rest import NoOperations, an_event, ask
+from tests.unit.edge.test_rest import NOW, NoServices, an_event, ask
 
 AT = datetime(2026, 1, 1, 8, 30, tzinfo=UTC)
 ID = 400_000_000_000_000_000
@@ -46,10 +46,6 @@ def a_letter(answer: Answer | None = ANSWER) -> Tracked:
     )
 
 
-def label(*_: str):
-    return lambda flag: State(flag).label
-
-
 # ---- lists ---------------------------------------------------------------------------------------
 
 
@@ -71,7 +67,7 @@ def test_a_list_has_the_facts_of_each_letter_and_no_samples():
         "limit": "2",
     }
     event = an_event(path="/v1/docs/dead-letters", queryStringParameters=query)
-    status, page = ask(NoOperations(list_letters=list_letters), event)
+    status, page = ask(NoServices(list_letters=list_letters), event)
 
     meant = LetterFilter(
         reason="PageGone",
@@ -112,7 +108,7 @@ def test_a_list_has_the_facts_of_each_letter_and_no_samples():
 def test_a_wrong_filter_is_named(name, value):
     event = an_event(path="/v1/docs/dead-letters", queryStringParameters={name: value})
 
-    status, problem = ask(NoOperations(list_letters=None), event)
+    status, problem = ask(NoServices(list_letters=None), event)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [name])
 
@@ -121,9 +117,9 @@ def test_a_wrong_filter_is_named(name, value):
 
 
 def test_one_letter_is_shown_whole_and_its_tenant_is_not():
-    operations = NoOperations(get_letter=lambda *_: a_letter(), label=label)
+    services = NoServices(get_letter=lambda *_: a_letter())
 
-    status, shown = ask(operations, an_event(path=f"/v1/docs/dead-letters/{ID}"))
+    status, shown = ask(services, an_event(path=f"/v1/docs/dead-letters/{ID}"))
 
     assert (status, shown["id"], shown["state"]) == (200, str(ID), "dead")
     assert shown["sample"] == {"encoding": "text", "content": "<h1>fort für immer</h1>"}
@@ -169,7 +165,7 @@ def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_told_otherwise(body
         return a_letter()
 
     event = an_event("POST", f"/v1/docs/dead-letters/{ID}/replay", body=body)
-    status, _ = ask(NoOperations(replay_letter=replay_letter, label=label), event)
+    status, _ = ask(NoServices(replay_letter=replay_letter), event)
 
     assert (status, asked) == (200, [("acme", "docs", str(ID), current)])
 
@@ -177,7 +173,7 @@ def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_told_otherwise(body
 def test_a_purge_of_one_answers_with_nothing():
     event = an_event("DELETE", f"/v1/docs/dead-letters/{ID}")
 
-    assert ask(NoOperations(purge_letter=lambda *_: None), event) == (204, None)
+    assert ask(NoServices(purge_letter=lambda *_: None), event) == (204, None)
 
 
 # ---- many ----------------------------------------------------------------------------------------
@@ -190,25 +186,25 @@ def test_many_are_replayed_and_purged_as_the_body_says():
         asked.append((letters, options))
         return Changed(3, 1, "on")
 
-    operations = NoOperations(replay_letters=change, purge_letters=change)
+    services = NoServices(replay_letters=change, purge_letters=change)
     document = {"filter": {"host": "example.org", "since": "0"}, "rule": "current", "cursor": "c"}
     replayed = ask(
-        operations, an_event("POST", "/v1/docs/dead-letters/replay", body=json.dumps(document))
+        services, an_event("POST", "/v1/docs/dead-letters/replay", body=json.dumps(document))
     )
     purged = ask(
-        operations,
+        services,
         an_event("POST", "/v1/docs/dead-letters/purge", body='{"all": true, "limit": 7}'),
     )
 
     assert replayed == (200, {"replayed": 3, "skipped": 1, "cursor": "on", "more": True})
     assert purged == (200, {"purged": 3, "skipped": 1, "cursor": "on", "more": True})
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    epoch, by = datetime(1970, 1, 1, tzinfo=UTC), {"by": "api:acme", "now": NOW}
     assert asked == [
         (
             LetterFilter(host="example.org", since=epoch),
-            {"current_rule": True, "cursor": "c", "limit": 500},
+            {"current_rule": True, "cursor": "c", "limit": 500, **by},
         ),
-        (LetterFilter(), {"cursor": None, "limit": 7}),
+        (LetterFilter(), {"cursor": None, "limit": 7, **by}),
     ]
 
 
@@ -236,7 +232,7 @@ def test_many_are_replayed_and_purged_as_the_body_says():
 def test_nobody_changes_everything_by_a_slip(verb, body, field):
     event = an_event("POST", f"/v1/docs/dead-letters/{verb}", body=body)
 
-    status, problem = ask(NoOperations(), event)
+    status, problem = ask(NoServices(), event)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [field])
 
@@ -245,8 +241,8 @@ def test_a_reason_that_no_error_has_is_told_which_there_are():
     query = {"queryStringParameters": {"reason": "pagegone"}}
     body = '{"filter": {"reason": "Nope"}}'
 
-    _, listed = ask(NoOperations(), an_event(path="/v1/docs/dead-letters", **query))
-    _, purged = ask(NoOperations(), an_event("POST", "/v1/docs/dead-letters/purge", body=body))
+    _, listed = ask(NoServices(), an_event(path="/v1/docs/dead-letters", **query))
+    _, purged = ask(NoServices(), an_event("POST", "/v1/docs/dead-letters/purge", body=body))
 
     for problem in (listed, purged):
         (error,) = problem["errors"]
@@ -265,10 +261,10 @@ def test_a_host_is_meant_whatever_was_copied_with_it(host):
         asked.append(meant)
         return Changed(0)
 
-    operations = NoOperations(list_letters=list_letters, purge_letters=purge_letters)
+    services = NoServices(list_letters=list_letters, purge_letters=purge_letters)
     body = json.dumps({"filter": {"host": host}})
-    ask(operations, an_event(path="/v1/docs/dead-letters", queryStringParameters={"host": host}))
-    ask(operations, an_event("POST", "/v1/docs/dead-letters/purge", body=body))
+    ask(services, an_event(path="/v1/docs/dead-letters", queryStringParameters={"host": host}))
+    ask(services, an_event("POST", "/v1/docs/dead-letters/purge", body=body))
 
     assert asked == [LetterFilter(host="shop.example")] * 2
 
@@ -276,7 +272,7 @@ def test_a_host_is_meant_whatever_was_copied_with_it(host):
 def test_all_within_the_filter_is_told_its_place():
     body = '{"filter": {"all": true}}'
 
-    _, problem = ask(NoOperations(), an_event("POST", "/v1/docs/dead-letters/replay", body=body))
+    _, problem = ask(NoServices(), an_event("POST", "/v1/docs/dead-letters/replay", body=body))
 
     assert [error["field"] for error in problem["errors"]] == ["filter.all"]
 
@@ -284,7 +280,7 @@ def test_all_within_the_filter_is_told_its_place():
 def test_a_rule_that_is_neither_is_told_what_it_may_be():
     event = an_event("POST", "/v1/docs/dead-letters/replay", body='{"all": true, "rule": "new"}')
 
-    _, problem = ask(NoOperations(), event)
+    _, problem = ask(NoServices(), event)
 
     [error] = problem["errors"]
     assert error["field"] == "rule"
@@ -304,9 +300,9 @@ def test_an_explanation_is_shown_with_its_steps_and_facts():
         standing=Standing(sentence="It was given up on.", facts={"status": 404}),
         missing="only the last 50",
     )
-    operations = NoOperations(explain=lambda *_: explained, label=label)
+    services = NoServices(explain=lambda *_: explained)
 
-    status, shown = ask(operations, an_event(path=f"/v1/docs/requests/{ID}/explain"))
+    status, shown = ask(services, an_event(path=f"/v1/docs/requests/{ID}/explain"))
 
     assert status == 200
     assert shown["standing"] == {"sentence": "It was given up on.", "facts": {"status": 404}}
@@ -326,7 +322,7 @@ def test_a_ledger_is_shown_term_by_term(lost, balanced):
         return Ledger(submitted=10 + lost, pending=1, leased=2, done=4, dead=2, others=1)
 
     event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": "nightly"})
-    status, shown = ask(NoOperations(ledger=ledger), event)
+    status, shown = ask(NoServices(ledger=ledger), event)
 
     assert asked == [("acme", "docs", "nightly")]
     assert (status, shown["job"], shown["submitted"]) == (200, "nightly", 10 + lost)
@@ -337,7 +333,7 @@ def test_a_ledger_is_shown_term_by_term(lost, balanced):
 def test_a_job_of_no_name_is_refused(job):
     event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": job})
 
-    status, problem = ask(NoOperations(ledger=None), event)
+    status, problem = ask(NoServices(ledger=None), event)
 
     assert (status, problem["errors"][0]["field"]) == (400, "job")
 
@@ -353,7 +349,7 @@ def test_a_worker_is_shown_with_what_it_holds_of_the_biz():
     fresh = msgspec.structs.replace(status, card=Card())
 
     _, shown = ask(
-        NoOperations(workers=lambda *_: [status, fresh]), an_event(path="/v1/docs/workers")
+        NoServices(workers=lambda *_: [status, fresh]), an_event(path="/v1/docs/workers")
     )
 
     assert shown["workers"][0] == {

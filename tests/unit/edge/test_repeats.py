@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from tests.kit.api import RestApi
 from tests.kit.kernel import BacklogFullError
 from tests.kit.requests import Accepted
-from tests.unit.edge.test_rest import NoOperations, an_event
+from tests.unit.edge.test_rest import NoServices, an_event, answer_of
 
 
-def post(operations, headers=None, many=None) -> dict:
+def post(services, headers=None, many=None) -> dict:
     event = an_event(
         "POST",
         "/v1/docs/requests",
@@ -18,7 +17,7 @@ def post(operations, headers=None, many=None) -> dict:
         headers=headers or {},
         multiValueHeaders=many,
     )
-    return RestApi(lambda: operations, [].append).answer(event, None)
+    return answer_of(services, event)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_the_key_is_read_from_whichever_form_a_proxy_sends(sent):
         keys.append(key)
         return [Accepted(7, repeated=True)]
 
-    answer = post(NoOperations(submit=submit), **sent)
+    answer = post(NoServices(submit=submit), **sent)
 
     assert keys == ["k-1"]
     assert answer["multiValueHeaders"]["Idempotent-Replayed"] == ["true"]
@@ -51,7 +50,7 @@ def test_without_a_key_there_is_none_and_what_is_new_is_not_called_repeated():
         keys.append(key)
         return [Accepted(7)]
 
-    answer = post(NoOperations(submit=submit))
+    answer = post(NoServices(submit=submit))
 
     assert keys == [None]
     assert "Idempotent-Replayed" not in answer["multiValueHeaders"]
@@ -68,7 +67,7 @@ def test_without_a_key_there_is_none_and_what_is_new_is_not_called_repeated():
     ],
 )
 def test_a_wrong_key_is_named_by_its_header(sent):
-    answer = post(NoOperations(submit=None), **sent)
+    answer = post(NoServices(submit=None), **sent)
 
     assert answer["statusCode"] == 400
     assert json.loads(answer["body"])["errors"][0]["field"] == "Idempotency-Key"
@@ -79,7 +78,7 @@ def test_a_full_biz_says_after_how_many_whole_seconds_to_come_back(seconds, told
     def submit(*_, **__):
         raise BacklogFullError("the biz is full", retry_after_seconds=seconds)
 
-    answer = post(NoOperations(submit=submit))
+    answer = post(NoServices(submit=submit))
 
     assert answer["statusCode"] == 429
     assert answer["multiValueHeaders"]["Retry-After"] == [told]

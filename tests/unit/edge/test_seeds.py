@@ -5,7 +5,7 @@ import pytest
 
 from tests.kit.frontier import Offer, Offered, Seed, SeedsChanged, SeedsMeant, SeedState, SeedTotals
 from tests.kit.kernel import InvalidRequestError, Listing
-from tests.unit.edge.test_rest import NoOperations, an_event, ask
+from tests.unit.edge.test_rest import NoServices, an_event, ask
 
 AT = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 KEY = "0123456789abcdef" * 2
@@ -26,9 +26,9 @@ SEED = Seed(
 )
 
 
-def post(operations, path, body):
+def post(services, path, body):
     text = body if isinstance(body, str) else json.dumps(body)
-    return ask(operations, an_event("POST", f"/v1/docs/seeds{path}", body=text))
+    return ask(services, an_event("POST", f"/v1/docs/seeds{path}", body=text))
 
 
 def test_no_seed_is_offered_under_a_name_that_a_fire_will_have():
@@ -39,7 +39,7 @@ def test_no_seed_is_offered_under_a_name_that_a_fire_will_have():
         return [one if isinstance(one, InvalidRequestError) else TAKEN for one in offers]
 
     entries = [{"url": "https://example.org/", "job": job} for job in (FIRE, "june")]
-    status, answer = post(NoOperations(offer_seeds=offer_seeds), "", {"seeds": entries})
+    status, answer = post(NoServices(offer_seeds=offer_seeds), "", {"seeds": entries})
 
     assert isinstance(asked[0], InvalidRequestError)
     assert asked[1] == Offer(url="https://example.org/", rule="", job="june")
@@ -68,7 +68,7 @@ def test_offers_are_read_whole_and_answered_each():
         "starts_at": "2026-03-01T09:30:00+01:00",
     }
     status, answer = post(
-        NoOperations(offer_seeds=offer_seeds), "", {"seeds": [entry, {"url": "u"}, {"url": "v"}]}
+        NoServices(offer_seeds=offer_seeds), "", {"seeds": [entry, {"url": "u"}, {"url": "v"}]}
     )
 
     offers = asked[0][2]
@@ -102,7 +102,7 @@ def test_offers_are_read_whole_and_answered_each():
     ],
 )
 def test_what_is_no_batch_is_refused(body, fields):
-    status, problem = post(NoOperations(offer_seeds=None), "", body)
+    status, problem = post(NoServices(offer_seeds=None), "", body)
 
     assert (status, sorted(error["field"] for error in problem["errors"])) == (400, fields)
 
@@ -114,7 +114,7 @@ def test_an_entry_that_is_wrong_does_not_stop_the_others():
         return [good if isinstance(one, Offer) else one for one in offers]
 
     entries = [{"url": 5}, {"url": "u", "depth": 3}, {"url": "u"}, {"url": "u", "starts_at": "x"}]
-    status, answer = post(NoOperations(offer_seeds=offer_seeds), "", {"seeds": entries})
+    status, answer = post(NoServices(offer_seeds=offer_seeds), "", {"seeds": entries})
 
     named = [(each["error"] or {}).get("errors") for each in answer["seeds"]]
     assert (status, answer["rejected"]) == (200, 3)
@@ -131,7 +131,7 @@ def test_where_all_are_wrong_the_call_is():
         return list(offers)
 
     status, problem = post(
-        NoOperations(offer_seeds=offer_seeds), "", {"seeds": [{"url": 5}, {"url": "u", "x": 1}]}
+        NoServices(offer_seeds=offer_seeds), "", {"seeds": [{"url": 5}, {"url": "u", "x": 1}]}
     )
 
     fields = [error["field"] for error in problem["errors"]]
@@ -147,7 +147,7 @@ def test_a_list_has_everything_of_each_seed():
 
     query = {"segment": "2026-03-01T05:00Z", "state": "failed", "cursor": "c", "limit": "2"}
     event = an_event(path="/v1/docs/seeds", queryStringParameters=query)
-    status, page = ask(NoOperations(list_seeds=list_seeds), event)
+    status, page = ask(NoServices(list_seeds=list_seeds), event)
 
     meant = SeedsMeant(segment="2026-03-01T05:00Z", state=SeedState.FAILED)
     assert asked == [("acme", "docs", meant, "c", 2)]
@@ -164,7 +164,7 @@ def test_a_list_has_everything_of_each_seed():
 def test_a_wrong_filter_is_named(name, value):
     event = an_event(path="/v1/docs/seeds", queryStringParameters={name: value})
 
-    status, problem = ask(NoOperations(list_seeds=None), event)
+    status, problem = ask(NoServices(list_seeds=None), event)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [name])
 
@@ -173,7 +173,7 @@ def test_totals_are_told_by_segment():
     totals = [SeedTotals(segment="b", waiting=3), SeedTotals(segment="a", ready=1, filter_bytes=9)]
 
     status, answer = ask(
-        NoOperations(seed_totals=lambda *_: totals), an_event(path="/v1/docs/seeds/totals")
+        NoServices(seed_totals=lambda *_: totals), an_event(path="/v1/docs/seeds/totals")
     )
 
     assert status == 200
@@ -184,14 +184,14 @@ def test_totals_are_told_by_segment():
 
 def test_one_seed_is_released_or_forgotten():
     done = []
-    operations = NoOperations(
+    services = NoServices(
         release_seed=lambda tenant, biz, seed: done.append(("release", seed)) or SEED,
         forget_seed=lambda tenant, biz, seed: done.append(("forget", seed)),
     )
     path = f"/v1/docs/seeds/2026-03-01T05%3A00Z/{KEY}"
 
-    status, seed = ask(operations, an_event("POST", f"{path}/release"))
-    gone, nothing = ask(operations, an_event("DELETE", path))
+    status, seed = ask(services, an_event("POST", f"{path}/release"))
+    gone, nothing = ask(services, an_event("DELETE", path))
 
     assert (status, seed["id"]) == (200, ID)
     assert (gone, nothing) == (204, None)
@@ -211,12 +211,12 @@ def test_many_are_changed_by_name_or_by_filter(verb):
         asked.append((meant, cursor, limit))
         return SeedsChanged(count=2, cursor="next", more=True)
 
-    operations = NoOperations(**{f"{verb}_seeds": named, f"{verb}_those": those})
+    services = NoServices(**{f"{verb}_seeds": named, f"{verb}_those": those})
 
-    _, by_name = post(operations, f"/{verb}", {"seeds": [ID]})
+    _, by_name = post(services, f"/{verb}", {"seeds": [ID]})
     given = {"filter": {"state": "finished"}, "cursor": "c", "limit": 7}
-    _, by_filter = post(operations, f"/{verb}", given)
-    post(operations, f"/{verb}", {"all": True})
+    _, by_filter = post(services, f"/{verb}", given)
+    post(services, f"/{verb}", {"all": True})
 
     assert by_name == {"count": 1, "cursor": None, "more": False}
     assert by_filter == {"count": 2, "cursor": "next", "more": True}
@@ -243,6 +243,6 @@ def test_many_are_changed_by_name_or_by_filter(verb):
     ],
 )
 def test_which_seeds_are_meant_is_never_guessed(verb, body, fields):
-    status, problem = post(NoOperations(), f"/{verb}", body)
+    status, problem = post(NoServices(), f"/{verb}", body)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, fields)

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.kit.api import schedule_views, views
+from tests.kit.api import record_views, request_views, schedule_views, stats_views, views
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.queue import Depth, Rates, Stats
 from tests.kit.requests import (
@@ -36,15 +36,21 @@ def plain(view: views.View):
 
 
 def test_an_accepted_page_has_its_id_as_text():
-    assert plain(views.submitted_view(Accepted(LARGE))) == {"id": str(LARGE), "state": "pending"}
+    assert plain(request_views.submitted_view(Accepted(LARGE))) == {
+        "id": str(LARGE),
+        "state": "pending",
+    }
 
 
 def test_an_entry_is_an_id_or_a_problem():
     refused = Refused(InvalidRequestError.of("requests[3].url", "is missing"))
 
-    assert plain(views.entry_view(Accepted(7, repeated=True))) == {"id": "7", "repeated": True}
-    assert plain(views.entry_view(Accepted(7))) == {"id": "7", "state": "pending"}
-    assert plain(views.entry_view(refused)) == {
+    assert plain(request_views.entry_view(Accepted(7, repeated=True))) == {
+        "id": "7",
+        "repeated": True,
+    }
+    assert plain(request_views.entry_view(Accepted(7))) == {"id": "7", "state": "pending"}
+    assert plain(request_views.entry_view(refused)) == {
         "error": {
             "type": "urn:crawlfleet:problem:invalid-request",
             "title": "The request is not valid",
@@ -56,7 +62,7 @@ def test_an_entry_is_an_id_or_a_problem():
 
 
 def test_a_request_is_shown_whole_and_its_tenant_is_not():
-    shown = plain(views.request_view(a_tracked(due_at=AT, error="x"), lambda _: "reviewed"))
+    shown = plain(request_views.request_view(a_tracked(due_at=AT, error="x"), lambda _: "reviewed"))
 
     assert shown["id"] == str(LARGE)
     assert (shown["state"], shown["flag"]) == ("reviewed", 0)
@@ -80,7 +86,7 @@ def test_a_record_is_shown_with_its_fields_as_they_are():
         fields={"title": "Ü", "prices": [1.5, None], "none": float("nan")},
     )
 
-    shown = plain(views.record_view(record))
+    shown = plain(record_views.record_view(record))
 
     assert (shown["id"], shown["request_id"]) == (f"{LARGE}-2", str(LARGE))
     assert shown["fields"] == {"title": "Ü", "prices": [1.5, None], "none": None}
@@ -101,7 +107,7 @@ def test_stats_are_shown_by_span_and_phase(oldest, written):
         phases={"fetch": 1.23456},
     )
 
-    shown = plain(views.stats_view(stats))
+    shown = plain(stats_views.stats_view(stats))
 
     assert (shown["submitted"], shown["states"]) == (9, {"pending": 4})
     assert shown["queue"] == {"queued": 1, "leased": 2, "delayed": 3, "oldest_at": written}

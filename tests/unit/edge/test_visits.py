@@ -1,10 +1,10 @@
-"""What is known of pages, over operations that a test makes."""
+"""What is known of pages, over services that a test makes."""
 
 from datetime import UTC, datetime
 
 from tests.kit.kernel import NotFoundError
 from tests.kit.requests import Validators, Visit, VisitTotals
-from tests.unit.edge.test_rest import NoOperations, an_event, ask
+from tests.unit.edge.test_rest import NoServices, an_event, ask
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VISIT = Visit(
@@ -27,8 +27,8 @@ VISIT = Visit(
 def test_one_page_is_asked_for_by_its_url():
     asked = []
 
-    def visit(*given: str) -> Visit:
-        asked.append(given)
+    def visit(tenant: str, biz: str, url: str) -> Visit:
+        asked.append((tenant, biz, url))
         return VISIT
 
     url = "https://example.org/?a=1&b=ü#x"
@@ -37,7 +37,7 @@ def test_one_page_is_asked_for_by_its_url():
         queryStringParameters={"url": url},
         multiValueQueryStringParameters={"url": [url]},
     )
-    status, body = ask(NoOperations(visit=visit), event)
+    status, body = ask(NoServices(visit=visit), event)
 
     assert (status, asked) == (200, [("acme", "docs", url)])
     assert body == {
@@ -65,9 +65,7 @@ def test_one_page_is_asked_for_by_its_url():
 def test_without_a_url_all_pages_are_told_together():
     totals = VisitTotals(pages=5, visits=20, changes=4, saved=9, due=1)
 
-    status, body = ask(
-        NoOperations(visit_totals=lambda *_: totals), an_event(path="/v1/docs/visits")
-    )
+    status, body = ask(NoServices(visit_totals=lambda *_: totals), an_event(path="/v1/docs/visits"))
 
     assert (status, body["visit"]) == (200, None)
     assert body["totals"] == {"pages": 5, "visits": 20, "changes": 4, "saved": 9, "due": 1}
@@ -78,6 +76,6 @@ def test_a_page_that_is_not_known_is_not_found():
         raise NotFoundError("nothing is known")
 
     event = an_event(path="/v1/docs/visits", queryStringParameters={"url": "https://x.example/"})
-    status, body = ask(NoOperations(visit=visit), event)
+    status, body = ask(NoServices(visit=visit), event)
 
     assert (status, body["detail"]) == (404, "nothing is known")

@@ -1,9 +1,4 @@
-"""Which dead letters a client means, and what is to become of them.
-
-Dead letters as the API shows them: in lists without what is long, alone with everything.
-
-The API's calls about dead letters.
-"""
+"""The API's dead letters: listed, shown, replayed, purged; one by its id, or those of a filter."""
 
 import base64
 import re
@@ -14,31 +9,27 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
-from crawlfleet.api import inputs
-from crawlfleet.api import responses as views
-from crawlfleet.api.inputs import LARGEST_PAGE, job_in, number_in, read, time_in
-from crawlfleet.api.responses import JSON, EventView, Page, View, at, event_view, page_of, shown
-from crawlfleet.api.routing import Call
+from crawlfleet.api.inputs import CHANGES, LARGEST_PAGE, job_in, number_in, read, read_or, time_in
+from crawlfleet.api.requests import EventView, RequestView, event_view, labels_of, request_view
+from crawlfleet.api.responses import View, at, no_content, page_of, shown
+from crawlfleet.api.routing import ANY, CURSOR, JOB, LIMIT, SINCE, Call, Parameter, Route, word
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Answer
+from crawlfleet.requests.dead_letters import service
 from crawlfleet.requests.dead_letters.models import LetterFilter, host_named
 from crawlfleet.requests.models import Tracked
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.submission.models import JobName
 
-T = TypeVar("T")
-
-#: Letters that one call changes unless it asks for fewer or more.
-CHANGES: Final = 500
 #: No answer of the web has a larger status; 0 is no answer at all.
 LARGEST_STATUS: Final = 999
-
 Word = Annotated[str, Meta(min_length=1, max_length=255)]
 #: The enumeration is told; what is none of it is found below, which names them all.
 Reason = Annotated[
     str, Meta(min_length=1, max_length=255, extra_json_schema={"enum": list(REASONS)})
 ]
 Moment = Annotated[str, Meta(max_length=40)]
+M = TypeVar("M", "ReplaysInput", "PurgesInput")
 
 
 class FilterInput(
@@ -111,27 +102,10 @@ def letters_in(query: Mapping[str, str]) -> LetterFilter:
     )
 
 
-def replay_in(body: bytes) -> ReplayInput:
-    """How one letter is replayed; no body is the default."""
-    return read(body, ReplayInput) if body.strip() else ReplayInput()
-
-
-def replays_in(body: bytes) -> tuple[ReplaysInput, LetterFilter]:
-    """What is replayed, and how."""
-    given = _read(body, ReplaysInput)
-    return given, _meant(given.filter, all_of_them=given.all)
-
-
-def purges_in(body: bytes) -> tuple[PurgesInput, LetterFilter]:
-    """What is removed."""
-    given = _read(body, PurgesInput)
-    return given, _meant(given.filter, all_of_them=given.all)
-
-
-def _read(body: bytes, shape: type[T]) -> T:
-    """The body; of ``all`` in the wrong place it is said where the right one is."""
+def _many_in(body: bytes, shape: type[M]) -> tuple[M, LetterFilter]:
+    """Read which letters are changed; of ``all`` in the wrong place say where the right one is."""
     try:
-        return read(body, shape)
+        given = read(body, shape)
     except InvalidRequestError as error:
         raise InvalidRequestError(
             Problem("filter.all", 'stands beside "filter", not in it')
@@ -139,6 +113,7 @@ def _read(body: bytes, shape: type[T]) -> T:
             else problem
             for problem in error.problems
         ) from error
+    return given, _meant(given.filter, all_of_them=given.all)
 
 
 def _reason(text: str | None, field: str) -> str | None:
@@ -275,25 +250,22 @@ def letter_view(letter: Tracked) -> LetterView:
         reason=letter.reason,
         error=letter.error,
         status=0 if answer is None else answer.status,
-        answer=None if answer is None else _answer_view(answer),
+        answer=None
+        if answer is None
+        else AnswerView(
+            url=answer.url,
+            status=answer.status,
+            headers=answer.headers,
+            seconds=round(answer.seconds, 3),
+        ),
     )
 
 
 def whole_letter_view(letter: Tracked, label: Callable[[int], str]) -> WholeLetterView:
     """A dead letter alone."""
-    short, body, answer = letter_view(letter), letter.request.body, letter.answer
+    body, answer = letter.request.body, letter.answer
     return WholeLetterView(
-        id=short.id,
-        queued_at=short.queued_at,
-        url=short.url,
-        rule=short.rule,
-        rule_version=short.rule_version,
-        job=short.job,
-        attempts=short.attempts,
-        reason=short.reason,
-        error=short.error,
-        status=short.status,
-        answer=short.answer,
+        **msgspec.structs.asdict(letter_view(letter)),
         biz=letter.request.biz,
         method=body.method,
         headers=body.headers,
@@ -334,71 +306,145 @@ def _text(answer: Answer) -> str | None:
         return None
 
 
-def _answer_view(answer: Answer) -> AnswerView:
-    return AnswerView(
-        url=answer.url,
-        status=answer.status,
-        headers=answer.headers,
-        seconds=round(answer.seconds, 3),
+def _list(call: Call, biz: str) -> Response[str]:
+    meant, ports = letters_in(call.query), call.context.dead_letters
+    return page_of(
+        call.limit,
+        lambda limit: service.list_letters(
+            ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
+        ),
+        lambda page: LettersView(
+            dead_letters=[letter_view(letter) for letter in page.items],
+            cursor=page.cursor,
+            more=page.more,
+        ),
     )
 
 
-class LetterCalls(Call):
-    """List, show, replay, purge: one by its id, or those that a filter means."""
+def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    letter = service.look_at(call.context.dead_letters, call.tree, call.tenant, biz, id)
+    return shown(200, whole_letter_view(letter, labels_of(call, biz)))
 
-    def _list_dead_letters(self, tenant: str, biz: str) -> Response[str]:
-        query = self._query()
-        meant = letters_in(query)
 
-        def ask(limit: int) -> Page:
-            return self._operations.list_letters(
-                tenant, biz, meant, cursor=query.get("cursor"), limit=limit
-            )
+def _replay(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    current, ports = read_or(ReplayInput(), call.body).rule == "current", call.context.dead_letters
+    tracked = service.replay_one(
+        ports, call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
+    )
+    return shown(200, request_view(tracked, labels_of(call, biz)))
 
-        def view(page: Page) -> views.View:
-            found = [letter_view(letter) for letter in page.items]
-            return LettersView(dead_letters=found, cursor=page.cursor, more=page.more)
 
-        return page_of(inputs.limit_in(query.get("limit")), ask, view)
+def _purge(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    ports = call.context.dead_letters
+    service.purge_one(ports, call.tree, call.tenant, biz, id, by=call.by, now=call.now)
+    return no_content()
 
-    def _get_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        letter = self._operations.get_letter(tenant, biz, id)
-        return shown(200, whole_letter_view(letter, self._operations.label(tenant, biz)))
 
-    def _replay_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        given = replay_in(inputs.body_of(self._event))
-        tracked = self._operations.replay_letter(
-            tenant, biz, id, current_rule=given.rule == "current"
-        )
-        return shown(200, views.request_view(tracked, self._operations.label(tenant, biz)))
+def _replay_many(call: Call, biz: str) -> Response[str]:
+    given, meant = _many_in(call.body, ReplaysInput)
+    ours = (call.context.dead_letters, call.tree, call.tenant, biz, meant)
+    current = given.rule == "current"
+    did = service.replay(
+        *ours,
+        current_rule=current,
+        by=call.by,
+        limit=given.limit,
+        now=call.now,
+        cursor=given.cursor,
+    )
+    view = ReplayedView(replayed=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
+    return shown(200, view)
 
-    def _purge_dead_letter(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        self._operations.purge_letter(tenant, biz, id)
-        return Response(204, JSON, "")
 
-    def _replay_dead_letters(self, tenant: str, biz: str) -> Response[str]:
-        given, meant = replays_in(inputs.body_of(self._event))
-        done = self._operations.replay_letters(
-            tenant,
-            biz,
-            meant,
-            current_rule=given.rule == "current",
-            cursor=given.cursor,
-            limit=given.limit,
-        )
-        return shown(
-            200,
-            ReplayedView(
-                replayed=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more
-            ),
-        )
+def _purge_many(call: Call, biz: str) -> Response[str]:
+    given, meant = _many_in(call.body, PurgesInput)
+    ours = (call.context.dead_letters, call.tree, call.tenant, biz, meant)
+    did = service.purge(*ours, by=call.by, limit=given.limit, now=call.now, cursor=given.cursor)
+    view = PurgedView(purged=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
+    return shown(200, view)
 
-    def _purge_dead_letters(self, tenant: str, biz: str) -> Response[str]:
-        given, meant = purges_in(inputs.body_of(self._event))
-        done = self._operations.purge_letters(
-            tenant, biz, meant, cursor=given.cursor, limit=given.limit
-        )
-        return shown(
-            200,
-            PurgedView(purged=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more),
-        )
+
+_LETTERS: Final = (
+    Parameter(
+        name="reason",
+        meaning="Only those given up on for this kind of error.",
+        shape={"type": "string", "enum": list(REASONS)},
+    ),
+    Parameter(
+        name="status",
+        meaning="Only those whose last answer had this status; 0: there was none.",
+        shape={"type": "integer", "minimum": 0, "maximum": LARGEST_STATUS},
+    ),
+    word("rule", "Only those of this rule."),
+    word("host", "Only those whose URL has this host; a port or a scheme does not matter."),
+    JOB,
+    word("text", "Only those with this text in their error or their URL."),
+    SINCE,
+    Parameter(
+        name="until",
+        meaning="Only requests queued before this time: RFC 3339 with a zone, or epoch ms.",
+        shape={"type": "string", "maxLength": 40},
+    ),
+)
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="listDeadLetters",
+        handler=_list,
+        method="GET",
+        path="/v1/{biz}/dead-letters",
+        summary="Requests that were given up on, oldest first: why, and the site's last answer.",
+        parameters=(*_LETTERS, CURSOR, LIMIT),
+        answers={200: LettersView},
+        problems=ANY,
+    ),
+    Route(
+        operation="getDeadLetter",
+        handler=_get,
+        method="GET",
+        path="/v1/{biz}/dead-letters/{id}",
+        summary="One dead letter with everything, the beginning of the last answer's body too.",
+        answers={200: WholeLetterView},
+        problems=(*ANY, 409),
+    ),
+    Route(
+        operation="replayDeadLetter",
+        handler=_replay,
+        method="POST",
+        path="/v1/{biz}/dead-letters/{id}/replay",
+        summary="Have a dead letter worked on again, by its rule as it was or as it is now.",
+        body=(ReplayInput,),
+        body_required=False,
+        answers={200: RequestView},
+        problems=(*ANY, 409, 413),
+    ),
+    Route(
+        operation="purgeDeadLetter",
+        handler=_purge,
+        method="DELETE",
+        path="/v1/{biz}/dead-letters/{id}",
+        summary="Remove a dead letter; the ledger still counts it as dead.",
+        answers={204: None},
+        problems=(*ANY, 409),
+    ),
+    Route(
+        operation="replayDeadLetters",
+        handler=_replay_many,
+        method="POST",
+        path="/v1/{biz}/dead-letters/replay",
+        summary="Have the dead letters that a filter means worked on again, some at a time.",
+        body=(ReplaysInput,),
+        answers={200: ReplayedView},
+        problems=(*ANY, 413),
+    ),
+    Route(
+        operation="purgeDeadLetters",
+        handler=_purge_many,
+        method="POST",
+        path="/v1/{biz}/dead-letters/purge",
+        summary="Remove the dead letters that a filter means, some at a time.",
+        body=(PurgesInput,),
+        answers={200: PurgedView},
+        problems=(*ANY, 413),
+    ),
+)

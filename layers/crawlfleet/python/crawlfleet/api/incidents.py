@@ -1,21 +1,19 @@
-"""Where the API's call about incidents is.
-
-Incidents as the API shows them.
-
-The API's call about incidents.
-"""
+"""The API's incidents: what is or was wrong, the newest first."""
 
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api import inputs
-from crawlfleet.api.responses import Page, View, at, page_of
+from crawlfleet.api.responses import View, at, page_of
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Route
 from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.monitoring.incidents import service
 from crawlfleet.monitoring.incidents.kinds import ADVICE
 from crawlfleet.monitoring.incidents.models import Incident
 from crawlfleet.monitoring.incidents.notifications import advised
+
+#: What ``state`` may be; without it the first.
+INCIDENT_STATES: Final = ("open", "all")
 
 
 class IncidentView(View, frozen=True, kw_only=True):
@@ -89,12 +87,34 @@ def incident_view(incident: Incident) -> IncidentView:
     )
 
 
-#: What ``state`` may be; without it the first.
-INCIDENT_STATES: Final = ("open", "all")
+def _list(call: Call) -> Response[str]:
+    state = call.query.get("state", INCIDENT_STATES[0])
+    if state not in INCIDENT_STATES:
+        message = f"must be one of {', '.join(INCIDENT_STATES)}"
+        raise InvalidRequestError.of("state", message)
+    open_only = state == INCIDENT_STATES[0]
+    return page_of(
+        call.limit,
+        lambda limit: service.list_incidents(
+            call.context.incidents,
+            call.tree,
+            call.tenant,
+            open_only=open_only,
+            cursor=call.cursor,
+            limit=limit,
+        ),
+        lambda page: IncidentsView(
+            incidents=[incident_view(each) for each in page.items],
+            cursor=page.cursor,
+            more=page.more,
+        ),
+    )
 
-INCIDENT_ROUTES: Final = (
+
+ROUTES: Final[tuple[Route, ...]] = (
     Route(
         operation="listIncidents",
+        handler=_list,
         method="GET",
         path="/v1/incidents",
         summary="What is or was wrong with the tenant's bizs, the newest first; an operator's key"
@@ -116,28 +136,3 @@ INCIDENT_ROUTES: Final = (
         problems=(400, 403, 503),
     ),
 )
-
-
-class IncidentCalls(Call):
-    """List."""
-
-    def _list_incidents(self, tenant: str) -> Response[str]:
-        query = self._query()
-        state = query.get("state", INCIDENT_STATES[0])
-        if state not in INCIDENT_STATES:
-            message = f"must be one of {', '.join(INCIDENT_STATES)}"
-            raise InvalidRequestError.of("state", message)
-
-        def ask(limit: int) -> Page:
-            return self._operations.list_incidents(
-                tenant,
-                open_only=state == INCIDENT_STATES[0],
-                cursor=query.get("cursor"),
-                limit=limit,
-            )
-
-        def view(page: Page) -> View:
-            found = [incident_view(each) for each in page.items]
-            return IncidentsView(incidents=found, cursor=page.cursor, more=page.more)
-
-        return page_of(inputs.limit_in(query.get("limit")), ask, view)

@@ -18,15 +18,15 @@ from crawlfleet.kernel.validation import decode, join, named
 from crawlfleet.requests.submission.models import BATCH_LIMIT, Submission
 
 T = TypeVar("T")
-
 #: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.
 BODY_LIMIT: Final = 6_000_000
 #: Entries of one page of a list, unless the caller asks for fewer or more.
 PAGE: Final = 100
 LARGEST_PAGE: Final = 1_000
+#: Things that one call changes, unless it asks for fewer or more.
+CHANGES: Final = 500
 #: The header that makes a repeated submission one.
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-
 Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 
 
@@ -37,14 +37,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 _batch = msgspec.json.Decoder(Batch)
-_single = msgspec.json.Decoder(Submission)
-
 _JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 #: Fields of a batch.
 _BATCH: Final = frozenset({"requests"})
 #: What msgspec raises for bytes that are not what was asked for; some it finds to be no UTF-8 late.
-_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
@@ -78,20 +76,46 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
     """
     try:
         return list(_batch.decode(body).requests), True
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     top = read(body, dict[str, msgspec.Raw])
     if "requests" not in top:
         return [_lone(body, top)], False
-    problems = [Problem(join("", name), _beside(name)) for name in top.keys() - _BATCH]
-    entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
-    problems += [Problem("requests", problem.message) for problem in wrong]
+    entries = entries_in(top, "requests", Submission)
+    return [
+        entry_in(raw, Submission, f"requests[{index}]") for index, raw in enumerate(entries)
+    ], True
+
+
+def entries_in(
+    top: Mapping[str, msgspec.Raw], name: str, shape: type[msgspec.Struct]
+) -> list[msgspec.Raw]:
+    """The entries of a batch: a list of that ``name``, with nothing beside it.
+
+    Raises:
+        InvalidRequestError: it is none, or not one of 1 to 1,000.
+    """
+    problems = [
+        Problem(join("", other), _beside(other, name, shape)) for other in top if other != name
+    ]
+    entries, wrong = decode(bytes(top.get(name, b"null")), list[msgspec.Raw])
+    problems += [Problem(name, p.message if name in top else "is missing") for p in wrong]
     if problems or entries is None:
         raise InvalidRequestError(sorted(problems, key=lambda problem: problem.field))
     if not 1 <= len(entries) <= BATCH_LIMIT:
         message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
-        raise InvalidRequestError.of("requests", message)
-    return [_entry(entry, index) for index, entry in enumerate(entries)], True
+        raise InvalidRequestError.of(name, message)
+    return entries
+
+
+def entry_in(raw: msgspec.Raw, shape: type[T], where: str) -> T | InvalidRequestError:
+    """One entry of a batch, or its error: the others go on without it."""
+    entry, problems = decode(bytes(raw), shape)
+    if entry is not None:
+        return entry
+    return InvalidRequestError(
+        Problem(f"{where}.{p.field}".rstrip("."), p.message) for p in problems
+    )
 
 
 def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
@@ -103,11 +127,11 @@ def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
     return read(body, Submission)
 
 
-def _beside(name: str) -> str:
+def _beside(other: str, name: str, shape: type[msgspec.Struct]) -> str:
     """What is wrong with a field that stands beside a batch's entries."""
-    if name in Submission.__struct_fields__:
-        return 'belongs to each entry of "requests", not beside them'
-    return f"is no field of a batch; it has {named(_BATCH, name)}"
+    if other in shape.__struct_fields__:
+        return f'belongs to each entry of "{name}", not beside them'
+    return f"is no field of a batch; it has {named({name}, other)}"
 
 
 def time_in(text: str | None, field: str) -> datetime | None:
@@ -186,14 +210,9 @@ def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) 
         raise InvalidRequestError(problems)
 
 
-def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:
-    try:
-        return _single.decode(raw)
-    except _UNREADABLE:
-        _, problems = decode(bytes(raw), Submission)
-        return InvalidRequestError(
-            Problem(f"requests[{index}].{p.field}".rstrip("."), p.message) for p in problems
-        )
+def read_or(default: T, body: bytes) -> T:
+    """The body as JSON of that shape; no body is the default."""
+    return read(body, type(default)) if body.strip() else default
 
 
 def read(body: bytes, shape: type[T]) -> T:

@@ -5,11 +5,13 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet import __version__
-from crawlfleet.api.responses import CONTENT_TYPE, ProblemDocument, SubmittedView
-from crawlfleet.api.routes import ROUTES
-from crawlfleet.api.routing import Route
+from crawlfleet.api.requests import SubmittedView
+from crawlfleet.api.responses import CONTENT_TYPE, JSON, ProblemDocument
+from crawlfleet.api.routes import all_routes
+from crawlfleet.api.routing import Call, Route
 from crawlfleet.crawling.frontier.segments import NAME
 
 _REFERENCES: Final = "#/components/schemas/{name}"
@@ -43,9 +45,11 @@ _RETRY_AFTER: Final = {
 def document() -> bytes:
     """The document as JSON (OpenAPI 3.1)."""
     paths: dict[str, dict[str, Any]] = {}
-    for route in ROUTES:
+    for route in all_routes():
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    shapes = {view for route in ROUTES for view in (*route.answers.values(), *route.body) if view}
+    shapes = {
+        view for route in all_routes() for view in (*route.answers.values(), *route.body) if view
+    }
     _, components = msgspec.json.schema_components(
         [*sorted(shapes, key=lambda shape: shape.__name__), ProblemDocument, SubmittedView],
         ref_template=_REFERENCES,
@@ -159,3 +163,21 @@ def _one_of(shapes: tuple[type, ...]) -> dict[str, Any]:
 
 def _reference(shape: type) -> dict[str, str]:
     return {"$ref": _REFERENCES.format(name=shape.__name__)}
+
+
+def _get(_: Call) -> Response[str]:
+    return Response(200, JSON, document().decode())
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="getOpenApi",
+        handler=_get,
+        method="GET",
+        path="/openapi.json",
+        summary="This document.",
+        answers={200: None},
+        problems=(400,),
+        open=True,
+    ),
+)

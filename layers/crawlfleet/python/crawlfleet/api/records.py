@@ -1,63 +1,84 @@
-"""How well rules find what they look for, as the API shows it (SPEC.md H8)."""
+"""The API's records, oldest first."""
 
-from crawlfleet.api.responses import View
-from crawlfleet.requests.models import Coverage, RuleCoverage
+from typing import Any, Final
 
+from aws_lambda_powertools.event_handler import Response
 
-class FieldCoverageView(View, frozen=True, kw_only=True):
-    """In how many records a field had a value, and in which share of them, from 0 to 1."""
-
-    name: str
-    count: int
-    share: float
+from crawlfleet.api.responses import View, at, page_of
+from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
+from crawlfleet.requests.models import Record
+from crawlfleet.requests.submission import tracking
 
 
-class RuleCoverageView(View, frozen=True, kw_only=True):
-    """One version of a rule or spider; ``current`` is the one that new requests are read by.
+class RecordView(View, frozen=True, kw_only=True):
+    """A record."""
 
-    ``rejected`` of the records were not stored: the schema or the key did not take them.
-    """
-
+    id: str
+    request_id: str
+    url: str
     rule: str
-    version: str
-    current: bool
-    pages: int
-    records: int
-    rejected: int
-    fields: list[FieldCoverageView]
+    rule_version: str
+    stored_at: str
+    fields: dict[str, Any]
 
 
-class CoverageView(View, frozen=True, kw_only=True):
-    """Every version that was counted, by rule, of each the current one first."""
+class RecordsView(View, frozen=True, kw_only=True):
+    """A page of records; ``cursor`` is where to go on, now or later."""
 
-    coverage: list[RuleCoverageView]
-
-
-def coverage_view(found: list[RuleCoverage]) -> CoverageView:
-    """The coverage of all."""
-    return CoverageView(coverage=[_rule_view(one) for one in found])
+    records: list[RecordView]
+    cursor: str | None
+    more: bool
 
 
-def _rule_view(one: RuleCoverage) -> RuleCoverageView:
-    counted = one.coverage
-    return RuleCoverageView(
-        rule=one.rule,
-        version=one.version,
-        current=one.current,
-        pages=counted.pages,
-        records=counted.records,
-        rejected=counted.rejected,
-        fields=field_views(counted),
+def record_view(record: Record) -> RecordView:
+    """A record."""
+    return RecordView(
+        id=record.id,
+        request_id=str(record.request_id),
+        url=record.url,
+        rule=record.rule,
+        rule_version=record.rule_version,
+        stored_at=at(record.stored_at),
+        fields=record.fields,
     )
 
 
-def field_views(counted: Coverage) -> list[FieldCoverageView]:
-    """The fields of a coverage, by name."""
-    return [
-        FieldCoverageView(name=name, count=count, share=_share(count, counted.records))
-        for name, count in sorted(counted.fields.items())
-    ]
+def _list(call: Call, biz: str) -> Response[str]:
+    return page_of(
+        call.limit,
+        lambda limit: tracking.list_records(
+            call.context.tracking,
+            call.tree,
+            call.tenant,
+            biz,
+            request=call.query.get("request_id"),
+            cursor=call.cursor,
+            limit=limit,
+            now=call.now,
+        ),
+        lambda page: RecordsView(
+            records=[record_view(record) for record in page.items],
+            cursor=page.cursor,
+            more=page.more,
+        ),
+    )
 
 
-def _share(count: int, records: int) -> float:
-    return round(min(1.0, count / records), 4) if records else 0.0
+_REQUEST_ID: Final = Parameter(
+    name="request_id",
+    meaning="Only the records of this request.",
+    shape={"type": "string", "maxLength": 36},
+)
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="listRecords",
+        handler=_list,
+        method="GET",
+        path="/v1/{biz}/records",
+        summary="Records by time of storing, oldest first. The cursor may be kept to come back.",
+        parameters=(_REQUEST_ID, CURSOR, LIMIT),
+        answers={200: RecordsView},
+        problems=ANY,
+    ),
+)

@@ -1,229 +1,305 @@
-"""The API's calls about why, whether everything is there, who works, and what is known of pages.
-
-Why, whether everything is there, and who works: as the API shows it.
-"""
+"""The API's requests: submitted, looked up, listed, cancelled."""
 
 from collections.abc import Callable
+from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api import inputs
-from crawlfleet.api.records import coverage_view
-from crawlfleet.api.responses import View, at, shown
-from crawlfleet.api.routing import Call
-from crawlfleet.api.visits import VisitsView, totals_view, visit_view
-from crawlfleet.fleet.models import WorkerStatus
-from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.kernel.time import from_ms
-from crawlfleet.monitoring.explain.models import Explanation, Step, UrlExplanation
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.api.inputs import (
+    IDEMPOTENCY_KEY,
+    Batch,
+    idempotency_key_in,
+    submissions_in,
+    time_in,
+)
+from crawlfleet.api.responses import (
+    ProblemDocument,
+    View,
+    at,
+    document_of,
+    maybe_at,
+    page_of,
+    shown,
+)
+from crawlfleet.api.routing import ANY, CURSOR, LIMIT, SINCE, Call, Parameter, Route
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Problem
+from crawlfleet.kernel.ids import State
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
+from crawlfleet.requests.models import Event, Tracked
+from crawlfleet.requests.submission import service, tracking
+from crawlfleet.requests.submission.models import Accepted, Receipt, Refused, Submission
+
+#: The header of an answer that had been given before.
+REPLAYED: Final = "Idempotent-Replayed"
+_PENDING: Final = State.PENDING.label
 
 
-class StepView(View, frozen=True, kw_only=True):
-    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue.
+class SubmittedView(View, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one page: it is persisted under this id.
 
-    Of a URL also ``seed`` and ``visit``.
+    ``repeated`` says that it was before, under the same key or client id; ``state`` is left out
+    then, because nobody looked how it is by now.
     """
 
+    id: str
+    state: str | None = None
+    repeated: bool = False
+
+
+class EntryView(View, frozen=True, kw_only=True, omit_defaults=True):
+    """An accepted entry of a batch, or the problem that kept it from being stored.
+
+    ``repeated`` says that it was stored before, under the same key or client id; ``state`` is left
+    out then, because nobody looked how it is by now.
+    """
+
+    id: str | None = None
+    state: str | None = None
+    repeated: bool = False
+    error: ProblemDocument | None = None
+
+
+class BatchView(View, frozen=True, kw_only=True):
+    """One answer an entry, in the order of the entries."""
+
+    accepted: int
+    rejected: int
+    requests: list[EntryView]
+
+
+class EventView(View, frozen=True, kw_only=True):
+    """One line of the timeline."""
+
     at: str
-    kind: str
-    state: str | None
+    state: str
     by: str
     why: str
 
 
-class StandingView(View, frozen=True, kw_only=True):
-    """Where the request stands now: a sentence, and its facts by name."""
-
-    sentence: str
-    facts: dict[str, str | int | float | bool | None]
-
-
-class ExplanationView(View, frozen=True, kw_only=True):
-    """The chain of decisions in the order of time. ``missing`` says what of it is not kept."""
+class RequestView(View, frozen=True, kw_only=True):
+    """A request, with its body readable and its timeline whole."""
 
     id: str
     biz: str
-    url: str
     state: str
     flag: int
-    attempts: int
-    standing: StandingView
-    steps: list[StepView]
-    missing: str | None
-
-
-class UrlExplanationView(View, frozen=True, kw_only=True):
-    """What became of a URL: its seeds, the last one's request, its visit. ``keys`` say which page.
-
-    ``missing`` says what of it is not known.
-    """
-
+    queued_at: str
     url: str
-    biz: str
-    keys: list[str]
-    standing: StandingView
-    steps: list[StepView]
-    missing: str | None
+    rule: str
+    rule_version: str
+    method: str
+    headers: dict[str, str]
+    params: dict[str, str]
+    body: str | None
+    meta: dict[str, str | int | float | bool | None]
+    attempts: int
+    worker: str | None
+    error: str | None
+    records: int
+    due_at: str | None
+    timeline: list[EventView]
+    job: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    pool: str | None = None
 
 
-class LedgerView(View, frozen=True, kw_only=True):
-    """Where everything is: ``submitted`` is the sum of the others, or ``difference`` tells."""
+class RequestsView(View, frozen=True, kw_only=True):
+    """A page of requests; ``cursor`` is where to go on."""
 
-    job: str | None
-    submitted: int
-    pending: int
-    leased: int
-    waiting: int
-    done: int
-    dead: int
-    cancelled: int
-    expired: int
-    others: int
-    difference: int
-    balanced: bool
+    requests: list[RequestView]
+    cursor: str | None
+    more: bool
 
 
-class WorkerView(View, frozen=True, kw_only=True):
-    """A worker. ``held`` is what it holds of this biz; ``since`` when it began, where it says so.
-
-    ``phi`` is how sure the detector is that it is dead, as a power of ten, by the silence that was
-    watched; ``silent_seconds`` is the time since its last beat. ``unwatched`` is one that was
-    silent for long while nobody watched. ``pool`` is the kind of worker that it is. ``done`` and
-    ``failed`` are requests of all bizs since it began, dealt with and of these given up on; to
-    operators alone, 0 to others.
-    """
-
-    worker: str
-    health: str
-    phi: float
-    silent_seconds: float
-    since: str | None
-    held: int
-    pool: str
-    done: int
-    failed: int
+def submitted_view(accepted: Accepted) -> SubmittedView:
+    """The answer to one page."""
+    return SubmittedView(id=str(accepted.id), state=_state_of(accepted), repeated=accepted.repeated)
 
 
-class WorkersView(View, frozen=True, kw_only=True):
-    """The workers of the fleet that are known now."""
+def entry_view(receipt: Receipt) -> EntryView:
+    """The answer to one entry of a batch."""
+    if isinstance(receipt, Accepted):
+        return EntryView(id=str(receipt.id), state=_state_of(receipt), repeated=receipt.repeated)
+    return EntryView(error=document_of(receipt.error))
 
-    workers: list[WorkerView]
+
+def _state_of(accepted: Accepted) -> str | None:
+    """What is new is pending; what was accepted before may be long done."""
+    return None if accepted.repeated else _PENDING
 
 
-def explanation_view(explained: Explanation, label: Callable[[int], str]) -> ExplanationView:
-    """Why a request is where it is."""
-    tracked, request = explained.tracked, explained.tracked.request
-    return ExplanationView(
+def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
+    """A request; ``label`` names its state, which may be one of the biz's own."""
+    request, body = tracked.request, tracked.request.body
+    return RequestView(
         id=str(request.id),
         biz=request.biz,
-        url=request.body.url,
         state=label(tracked.state),
         flag=tracked.state,
+        queued_at=at(request.queued_at),
+        url=body.url,
+        rule=body.rule,
+        rule_version=body.rule_version,
+        method=body.method,
+        headers=body.headers,
+        params=body.params,
+        body=body.body,
+        meta=body.meta,
         attempts=tracked.attempts,
-        standing=StandingView(sentence=explained.standing.sentence, facts=explained.standing.facts),
-        steps=[_step_view(step, label) for step in explained.steps],
-        missing=explained.missing,
+        worker=tracked.worker,
+        error=tracked.error,
+        records=tracked.records,
+        due_at=maybe_at(tracked.due_at),
+        timeline=[event_view(event) for event in tracked.timeline],
+        job=request.job,
+        priority=request.priority,
+        pool=request.pool,
     )
 
 
-def url_explanation_view(
-    explained: UrlExplanation, biz: str, label: Callable[[int], str]
-) -> UrlExplanationView:
-    """Why a URL was or was not crawled."""
-    facts = explained.standing.facts
-    flag = facts.get("request_state")
-    if isinstance(flag, int):
-        facts = {**facts, "request_state": label(flag)}
-    return UrlExplanationView(
-        url=explained.url,
-        biz=biz,
-        keys=list(explained.keys),
-        standing=StandingView(sentence=explained.standing.sentence, facts=facts),
-        steps=[_step_view(step, label) for step in explained.steps],
-        missing=explained.missing,
+def event_view(event: Event) -> EventView:
+    """A line of the timeline."""
+    return EventView(at=at(event.at), state=event.state.label, by=event.by, why=event.why)
+
+
+def labels_of(call: Call, biz: str) -> Callable[[int], str]:
+    """Name states as the biz does."""
+    _, found = biz_of(call.tree, call.tenant, biz)
+    return lambda flag: tracking.state_label(found, flag)
+
+
+def _submit(call: Call, biz: str) -> Response[str]:
+    key = idempotency_key_in(call.event)
+    submissions, batch = submissions_in(call.body)
+    ports, tree = call.context.submission, call.tree
+    receipts = service.submit(
+        ports, tree, call.tenant, biz, submissions, call.now, single=not batch, key=key
+    )
+    headers = {REPLAYED: "true"} if _repeated(receipts) else {}
+    if not batch:
+        receipt = receipts[0]
+        if isinstance(receipt, Refused):
+            raise receipt.error
+        return shown(202, submitted_view(receipt), headers)
+    accepted = sum(isinstance(receipt, Accepted) for receipt in receipts)
+    if accepted == 0:
+        raise _error_of_all(receipts)
+    view = BatchView(
+        accepted=accepted,
+        rejected=len(receipts) - accepted,
+        requests=[entry_view(receipt) for receipt in receipts],
+    )
+    return shown(202, view, headers)
+
+
+def _repeated(receipts: list[Receipt]) -> bool:
+    """Whether all that was accepted had been accepted before."""
+    accepted = [receipt for receipt in receipts if isinstance(receipt, Accepted)]
+    return bool(accepted) and all(receipt.repeated for receipt in accepted)
+
+
+def _error_of_all(receipts: list[Receipt]) -> CrawlfleetError:
+    """The one error of a batch of which nothing was stored: every entry's mistakes together."""
+    errors = [receipt.error for receipt in receipts if isinstance(receipt, Refused)]
+    problems: list[Problem] = []
+    for error in errors:
+        if not isinstance(error, InvalidRequestError):
+            return error
+        problems.extend(error.problems)
+    return InvalidRequestError(problems)
+
+
+def _list(call: Call, biz: str) -> Response[str]:
+    query = call.query
+    return page_of(
+        call.limit,
+        lambda limit: tracking.list_requests(
+            call.context.tracking,
+            call.tree,
+            call.tenant,
+            biz,
+            state=query.get("state"),
+            since=time_in(query.get("since"), "since"),
+            cursor=call.cursor,
+            limit=limit,
+            now=call.now,
+        ),
+        lambda page: RequestsView(
+            requests=[request_view(tracked, labels_of(call, biz)) for tracked in page.items],
+            cursor=page.cursor,
+            more=page.more,
+        ),
     )
 
 
-def _step_view(step: Step, label: Callable[[int], str]) -> StepView:
-    return StepView(
-        at=at(step.at),
-        kind=step.kind.value,
-        state=None if step.state is None else label(step.state),
-        by=step.by,
-        why=step.why,
-    )
+def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    tracked = tracking.look_up(call.context.tracking, call.tree, call.tenant, biz, id)
+    return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
-def ledger_view(ledger: Ledger, job: str | None) -> LedgerView:
-    """Every term of the ledger."""
-    return LedgerView(
-        job=job,
-        submitted=ledger.submitted,
-        pending=ledger.pending,
-        leased=ledger.leased,
-        waiting=ledger.waiting,
-        done=ledger.done,
-        dead=ledger.dead,
-        cancelled=ledger.cancelled,
-        expired=ledger.expired,
-        others=ledger.others,
-        difference=ledger.difference,
-        balanced=ledger.difference == 0,
-    )
+def _cancel(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    tracked = tracking.cancel(call.context.tracking, call.tree, call.tenant, biz, id, call.now)
+    return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
-def worker_view(status: WorkerStatus) -> WorkerView:
-    """A worker, with what it holds of the one biz that its card was cut down to."""
-    started = status.card.started_ms
-    return WorkerView(
-        worker=status.worker,
-        health=status.health.value,
-        phi=round(status.phi, 2),
-        silent_seconds=round(max(status.beat_ms, status.silent_ms) / 1000, 3),
-        since=at(from_ms(started)) if started else None,
-        held=sum(status.card.held.values()),
-        pool=status.card.pool,
-        done=status.card.done,
-        failed=status.card.failed,
-    )
+_STATE: Final = Parameter(
+    name="state",
+    meaning="Only requests in this state: a state of every biz, or one of this biz's own.",
+    shape={"type": "string", "maxLength": 32},
+)
 
+_KEY: Final = Parameter(
+    name=IDEMPOTENCY_KEY,
+    meaning="Under one key a submission is one, however often it is sent.",
+    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
 
-class InsightCalls(Call):
-    """Explain, ledger, workers, coverage, visits."""
+_REPEATED: Final = Parameter(
+    name=REPLAYED,
+    meaning="`true` when all of it had been accepted before, under this key or its client ids.",
+    shape={"type": "string", "const": "true"},
+)
 
-    def _explain_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        explained = self._operations.explain(tenant, biz, id)
-        label = self._operations.label(tenant, biz)
-        return shown(200, explanation_view(explained, label))
-
-    def _explain_url(self, tenant: str, biz: str) -> Response[str]:
-        query = self._query()
-        label = self._operations.label(tenant, biz)  # a biz that there is not is told first
-        url = query.get("url")
-        if url is None:
-            raise InvalidRequestError.of("url", "is missing")
-        explained = self._operations.explain_url(tenant, biz, url, query.get("rule"))
-        return shown(200, url_explanation_view(explained, biz, label))
-
-    def _get_ledger(self, tenant: str, biz: str) -> Response[str]:
-        job = inputs.job_in(self._query().get("job"))
-        return shown(200, ledger_view(self._operations.ledger(tenant, biz, job), job))
-
-    def _list_workers(self, tenant: str, biz: str) -> Response[str]:
-        found = self._operations.workers(tenant, biz)
-        return shown(
-            200,
-            WorkersView(workers=[worker_view(status) for status in found]),
-        )
-
-    def _get_coverage(self, tenant: str, biz: str) -> Response[str]:
-        return shown(200, coverage_view(self._operations.coverage(tenant, biz)))
-
-    def _get_visits(self, tenant: str, biz: str) -> Response[str]:
-        url = self._query().get("url")
-        if url is not None:
-            visit = visit_view(self._operations.visit(tenant, biz, url))
-            return shown(200, VisitsView(visit=visit, totals=None))
-        totals = totals_view(self._operations.visit_totals(tenant, biz))
-        return shown(200, VisitsView(visit=None, totals=totals))
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="submitRequests",
+        handler=_submit,
+        method="POST",
+        path="/v1/{biz}/requests",
+        summary="Submit one page, or up to 1,000, to be downloaded. Each entry is answered.",
+        body=(Submission, Batch),
+        headers=(_KEY,),
+        told=(_REPEATED,),
+        answers={202: BatchView},
+        problems=(*ANY, 409, 413, 422, 429),
+    ),
+    Route(
+        operation="listRequests",
+        handler=_list,
+        method="GET",
+        path="/v1/{biz}/requests",
+        summary="Requests by time of queueing, oldest first.",
+        parameters=(_STATE, SINCE, CURSOR, LIMIT),
+        answers={200: RequestsView},
+        problems=ANY,
+    ),
+    Route(
+        operation="getRequest",
+        handler=_get,
+        method="GET",
+        path="/v1/{biz}/requests/{id}",
+        summary="One request: state, timeline, attempts, worker, error, readable body.",
+        answers={200: RequestView},
+        problems=ANY,
+    ),
+    Route(
+        operation="cancelRequest",
+        handler=_cancel,
+        method="DELETE",
+        path="/v1/{biz}/requests/{id}",
+        summary="Cancel a request that nobody works on yet.",
+        answers={200: RequestView},
+        problems=(*ANY, 409),
+    ),
+)

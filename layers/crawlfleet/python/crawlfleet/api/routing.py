@@ -1,57 +1,88 @@
-"""The call at hand: whose it is, what it asks for. Operations are methods of classes above this.
-
-What a call of the API is described by, and what many calls share.
-"""
+"""A call of the API, and the route that describes it: what the handlers of all resources share."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api import responses as views
-from crawlfleet.api.inputs import LARGEST_PAGE, PAGE
-from crawlfleet.api.operations import Operations
+from crawlfleet.api.context import Context
+from crawlfleet.api.inputs import LARGEST_PAGE, PAGE, body_of, limit_in
+from crawlfleet.api.responses import View
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.lookup import tenant_of
 
 
 class Call:
-    """What every operation of the API reads of the event.
+    """One call.
 
     Args:
-        operations: Gives what the API works on; asked at each call until it succeeds, so that a
-            part that cannot be opened is a problem document too.
+        event: API Gateway's.
+        opened: Gives the context; asked when something of it is needed, so that a part that cannot
+            be opened is a problem document too.
     """
 
-    def __init__(self, operations: Callable[[], Operations]) -> None:
-        self._open = operations
-        self._opened: Operations | None = None
-        self._app = APIGatewayRestResolver()
+    def __init__(self, event: Mapping[str, Any], opened: Callable[[], Context]) -> None:
+        self.event = event
+        self._opened = opened
 
     @property
-    def _operations(self) -> Operations:
-        if self._opened is None:
-            self._opened = self._open()
-        return self._opened
+    def context(self) -> Context:
+        """The context that the call works on."""
+        return self._opened()
+
+    @cached_property
+    def tenant(self) -> str:
+        """The tenant of the call's API key."""
+        identity = (self.event.get("requestContext") or {}).get("identity") or {}
+        default = self.context.settings.default_api_key_id
+        return tenant_of(self.tree, identity.get("apiKeyId"), default)
 
     @property
-    def _event(self) -> Mapping[str, Any]:
-        event: Mapping[str, Any] = self._app.current_event.raw_event
-        return event
+    def by(self) -> str:
+        """The tenant's name in the timeline of a request."""
+        return f"api:{self.tenant}"
 
-    def _tenant(self) -> str:
-        identity = (self._event.get("requestContext") or {}).get("identity") or {}
-        return self._operations.tenant(identity.get("apiKeyId"))
+    @property
+    def tree(self) -> Tree:
+        """The configuration in force."""
+        return self.context.config.current()
 
-    def _query(self) -> Mapping[str, str]:
-        return {name: values[-1] for name, values in self._parameters().items() if values}
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return self.context.now()
 
-    def _parameters(self) -> Mapping[str, Sequence[str]]:
+    @property
+    def body(self) -> bytes:
+        """The body, within its bounds."""
+        return body_of(self.event)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query's parameters, each with its last value."""
+        return {name: values[-1] for name, values in self.parameters.items() if values}
+
+    @property
+    def cursor(self) -> str | None:
+        """The place in a list where the call goes on."""
+        return self.query.get("cursor")
+
+    @property
+    def limit(self) -> int:
+        """The most entries that a page may have."""
+        return limit_in(self.query.get("limit"))
+
+    @property
+    def parameters(self) -> Mapping[str, Sequence[str]]:
         """Every value of each parameter.
 
         API Gateway's test page sends the last ones alone; other proxies send only all of them.
         """
-        many: Mapping[str, Sequence[str]] = self._event.get("multiValueQueryStringParameters") or {}
-        last: Mapping[str, str] = self._event.get("queryStringParameters") or {}
+        many: Mapping[str, Sequence[str]] = self.event.get("multiValueQueryStringParameters") or {}
+        last: Mapping[str, str] = self.event.get("queryStringParameters") or {}
         return many or {name: (value,) for name, value in last.items()}
 
 
@@ -64,16 +95,18 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One call. ``answers`` gives the shape by status; ``problems`` the statuses of its errors.
+    """One operation. ``handler`` is called with the :class:`Call` and what stands in its path.
 
-    ``headers`` are what the call may carry, ``told`` what its answers may.
+    ``answers`` gives the shape by status; ``problems`` the statuses of its errors. ``headers`` are
+    what the call may carry, ``told`` what its answers may.
     """
 
     operation: str
+    handler: Callable[..., Response[str]]
     method: str
     path: str
     summary: str
-    answers: dict[int, type[views.View] | None]
+    answers: dict[int, type[View] | None]
     problems: tuple[int, ...] = ()
     body: tuple[type[msgspec.Struct], ...] = ()
     body_required: bool = True
@@ -88,15 +121,41 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(parameter.name for parameter in self.parameters)
 
 
+def word(name: str, meaning: str) -> Parameter:
+    """A parameter that is a text of some length."""
+    return Parameter(
+        name=name, meaning=meaning, shape={"type": "string", "minLength": 1, "maxLength": 255}
+    )
+
+
 CURSOR: Final = Parameter(
     name="cursor",
     meaning="Where to go on: the cursor of an earlier answer.",
     shape={"type": "string", "maxLength": 200},
 )
+
 LIMIT: Final = Parameter(
     name="limit",
     meaning="Most entries of one page; it holds fewer where they are large.",
     shape={"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
+)
+
+SINCE: Final = Parameter(
+    name="since",
+    meaning="Only requests queued at this time or later: RFC 3339 with a zone, or epoch ms.",
+    shape={"type": "string", "maxLength": 40},
+)
+
+PAGE_URL: Final = Parameter(
+    name="url",
+    meaning="The page, by any URL that is the same page to the biz.",
+    shape={"type": "string", "minLength": 1, "maxLength": 8_000},
+)
+
+JOB: Final = Parameter(
+    name="job",
+    meaning="Only what belongs to this job.",
+    shape={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
 
 #: What any call to a biz may answer: no tenant, no such biz, a part is down.

@@ -1,9 +1,4 @@
-"""What a client wants tried.
-
-What a rule yields, as the API shows it (SPEC.md H8).
-
-The API's call that tries a rule.
-"""
+"""The API's rules: their coverage, and trials of them on a page or a URL (SPEC.md H8)."""
 
 import base64
 import binascii
@@ -13,17 +8,77 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
-from crawlfleet.api import inputs
 from crawlfleet.api.inputs import Url, read
-from crawlfleet.api.records import FieldCoverageView, field_views
 from crawlfleet.api.responses import TooLargeBodyError, View, shown
-from crawlfleet.api.routing import Call
+from crawlfleet.api.routing import ANY, Call, Route
 from crawlfleet.config.documents.rule import Rule
+from crawlfleet.crawling.records import coverage
+from crawlfleet.crawling.trials import remote
 from crawlfleet.crawling.trials.remote import LARGEST_PAGE, Failure, Seen, TrialWanted, Tried
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Words
-from crawlfleet.requests.models import Link
+from crawlfleet.requests.models import Coverage, Link, RuleCoverage
+
+
+class FieldCoverageView(View, frozen=True, kw_only=True):
+    """In how many records a field had a value, and in which share of them, from 0 to 1."""
+
+    name: str
+    count: int
+    share: float
+
+
+class RuleCoverageView(View, frozen=True, kw_only=True):
+    """One version of a rule or spider; ``current`` is the one that new requests are read by.
+
+    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    """
+
+    rule: str
+    version: str
+    current: bool
+    pages: int
+    records: int
+    rejected: int
+    fields: list[FieldCoverageView]
+
+
+class CoverageView(View, frozen=True, kw_only=True):
+    """Every version that was counted, by rule, of each the current one first."""
+
+    coverage: list[RuleCoverageView]
+
+
+def coverage_view(found: list[RuleCoverage]) -> CoverageView:
+    """The coverage of all."""
+    return CoverageView(coverage=[_rule_view(one) for one in found])
+
+
+def _rule_view(one: RuleCoverage) -> RuleCoverageView:
+    counted = one.coverage
+    return RuleCoverageView(
+        rule=one.rule,
+        version=one.version,
+        current=one.current,
+        pages=counted.pages,
+        records=counted.records,
+        rejected=counted.rejected,
+        fields=field_views(counted),
+    )
+
+
+def field_views(counted: Coverage) -> list[FieldCoverageView]:
+    """The fields of a coverage, by name."""
+    return [
+        FieldCoverageView(name=name, count=count, share=_share(count, counted.records))
+        for name, count in sorted(counted.fields.items())
+    ]
+
+
+def _share(count: int, records: int) -> float:
+    return round(min(1.0, count / records), 4) if records else 0.0
+
 
 #: Where a page is taken to be from that does not say so: links are joined with it.
 NOWHERE: Final = "https://page.invalid/"
@@ -214,9 +269,35 @@ def _link_view(link: Link) -> LinkView:
     return LinkView(url=link.url, rule=link.rule or None, depth=link.depth, meta=link.meta)
 
 
-class TrialCalls(Call):
-    """Try a rule."""
+def _get_coverage(call: Call, biz: str) -> Response[str]:
+    ports = call.context.coverage
+    return shown(200, coverage_view(coverage.coverage(ports, call.tree, call.tenant, biz)))
 
-    def _try_rule(self, tenant: str, biz: str) -> Response[str]:
-        wanted = trial_in(inputs.body_of(self._event))
-        return shown(200, tried_view(self._operations.try_rule(tenant, biz, wanted)))
+
+def _try_rule(call: Call, biz: str) -> Response[str]:
+    wanted = trial_in(call.body)
+    tried = remote.try_rule(call.context.trials, call.tree, call.tenant, biz, wanted)
+    return shown(200, tried_view(tried))
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="getCoverage",
+        handler=_get_coverage,
+        method="GET",
+        path="/v1/{biz}/coverage",
+        summary="In how many records each field has a value, by rule and version.",
+        answers={200: CoverageView},
+        problems=ANY,
+    ),
+    Route(
+        operation="tryRule",
+        handler=_try_rule,
+        method="POST",
+        path="/v1/{biz}/rules/try",
+        summary="What a rule yields of a page that is sent along, or of a URL; nothing is stored.",
+        body=(TrialInput,),
+        answers={200: TriedView},
+        problems=(*ANY, 413),
+    ),
+)

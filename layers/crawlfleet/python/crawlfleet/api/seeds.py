@@ -1,22 +1,369 @@
-"""The calls about seeds, as a table.
+"""The API's seeds: offered, listed, counted, released, forgotten."""
 
-The API's calls about seeds.
-"""
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
-from typing import Final
-
+import msgspec
 from aws_lambda_powertools.event_handler import Response
+from msgspec import Meta
 
 from crawlfleet.api import inputs
-from crawlfleet.api import responses as views
-from crawlfleet.api import seed_shapes as seed_inputs
-from crawlfleet.api import seed_shapes as seed_views
-from crawlfleet.api.operations_jobs import SeedChanges
-from crawlfleet.api.responses import JSON, Page, page_of, shown
+from crawlfleet.api.responses import (
+    ProblemDocument,
+    View,
+    at,
+    document_of,
+    maybe_at,
+    no_content,
+    page_of,
+    shown,
+)
 from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
-from crawlfleet.api.seed_shapes import SeedsChangeInput, SeedsInput
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier import dispatch, service
+from crawlfleet.crawling.frontier.models import (
+    Offer,
+    Offered,
+    Seed,
+    SeedsMeant,
+    SeedState,
+    SeedTotals,
+)
 from crawlfleet.crawling.frontier.segments import NAME
-from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError
+from crawlfleet.kernel.urls import Url
+from crawlfleet.kernel.validation import Words
+from crawlfleet.requests.submission.admission import RESERVED, is_reserved
+from crawlfleet.requests.submission.models import (
+    BATCH_LIMIT,
+    HeaderName,
+    HeaderValue,
+    JobName,
+    Scalar,
+    Text,
+)
+
+SegmentName = Annotated[
+    str, Meta(pattern=rf"^{NAME}\Z"), Words("the name of a segment, such as 2026-03-01")
+]
+
+SeedId = Annotated[
+    str,
+    Meta(pattern=rf"^{NAME}/[0-9a-f]{{32}}\Z"),
+    Words("a seed's id: its segment, a slash, and 32 hex digits in lower case"),
+]
+
+StateName = Literal["ready", "handed", "finished", "failed"]
+
+
+class SeedInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A URL offered as a seed. ``rule`` may be left out where the biz has only one.
+
+    It is accepted once a segment, by its key. ``meta``, ``headers`` and ``job`` are those of the
+    request that is made of it, at ``starts_at`` or now: RFC 3339 with a zone, or epoch
+    milliseconds.
+    """
+
+    url: Url
+    rule: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
+    headers: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=64)] = {}
+    job: JobName | None = None
+    starts_at: Annotated[str, Meta(max_length=40)] | None = None
+
+
+class SeedsInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several URLs, each answered on its own."""
+
+    seeds: Annotated[list[SeedInput], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class SeedFilterInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Seeds of which all that is given holds."""
+
+    segment: SegmentName | None = None
+    state: StateName | None = None
+
+
+class SeedsChangeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which seeds are released or forgotten: some by what they are called, or those of a filter.
+
+    All of them are ``all``, not an empty filter. Released are failed ones, unless the filter says
+    ``finished``. ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
+
+    seeds: Annotated[list[SeedId], Meta(max_length=BATCH_LIMIT)] = []
+    filter: SeedFilterInput = SeedFilterInput()
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, le=inputs.LARGEST_PAGE)] = inputs.CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+_seeds = msgspec.json.Decoder(SeedsInput)
+
+
+def offers_in(body: bytes) -> list[Offer | InvalidRequestError]:
+    """The offers of a batch; one that is wrong is its error, and the others go on without it.
+
+    Raises:
+        InvalidRequestError: the body is no batch of 1 to 1,000.
+    """
+    try:
+        return [_offer(one, index) for index, one in enumerate(_seeds.decode(body).seeds)]
+    except inputs.UNREADABLE:
+        pass
+    top = inputs.read(body, dict[str, msgspec.Raw])
+    entries = inputs.entries_in(top, "seeds", SeedInput)
+    return [_offer(inputs.entry_in(e, SeedInput, f"seeds[{i}]"), i) for i, e in enumerate(entries)]
+
+
+def meant_in(query: Mapping[str, str]) -> SeedsMeant:
+    """The filter in the parameters of a list."""
+    given = {name: query[name] for name in ("segment", "state") if name in query}
+    return _meant(inputs.read(msgspec.json.encode(given), SeedFilterInput))
+
+
+def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedsMeant | None]:
+    """Which seeds are changed; the filter is None where they are named.
+
+    Raises:
+        InvalidRequestError: they are said in no way, or in two: nobody changes all by a typo.
+    """
+    given = inputs.read(body, SeedsChangeInput)
+    ways = bool(given.seeds) + (given.filter != SeedFilterInput()) + given.all
+    if not ways:
+        message = 'is empty: name seeds or a filter, or say "all": true for every seed'
+        raise InvalidRequestError.of("filter", message)
+    if ways > 1:
+        message = "is one of three ways to say which: seeds, filter, all"
+        raise InvalidRequestError.of("seeds" if given.seeds else "filter", message)
+    return given, None if given.seeds else _meant(given.filter)
+
+
+def _meant(given: SeedFilterInput) -> SeedsMeant:
+    state = None if given.state is None else SeedState[given.state.upper()]
+    return SeedsMeant(segment=given.segment, state=state)
+
+
+def _offer(one: SeedInput | InvalidRequestError, index: int) -> Offer | InvalidRequestError:
+    if isinstance(one, InvalidRequestError):
+        return one
+    try:
+        starts_at = inputs.time_in(one.starts_at, f"seeds[{index}].starts_at")
+    except InvalidRequestError as error:
+        return error
+    if one.job is not None and is_reserved(one.job):
+        return InvalidRequestError.of(f"seeds[{index}].job", RESERVED)
+    return Offer(
+        url=one.url,
+        rule=one.rule or "",
+        meta=one.meta,
+        headers=one.headers,
+        job=one.job,
+        starts_at=starts_at,
+    )
+
+
+class OfferView(View, frozen=True, kw_only=True):
+    """What became of an offer: accepted; a duplicate, and ``why``; or the problem with it.
+
+    ``segment`` is the one it was judged in, and ``key`` what its page has there.
+    """
+
+    accepted: bool
+    segment: str | None = None
+    key: str | None = None
+    why: str | None = None
+    error: ProblemDocument | None = None
+
+
+class OfferedView(View, frozen=True, kw_only=True):
+    """One answer an offer, in the order of the offers."""
+
+    accepted: int
+    duplicates: int
+    rejected: int
+    seeds: list[OfferView]
+
+
+class SeedView(View, frozen=True, kw_only=True):
+    """A seed. ``id`` is what it is called: ``segment/key``.
+
+    ``due_at`` is when it is to be looked at next: handed out, or looked after; of one that has
+    ended it is when. ``request_id`` is the request that it was last handed out as.
+    """
+
+    id: str
+    segment: str
+    key: str
+    state: str
+    url: str
+    rule: str
+    depth: int
+    meta: dict[str, Any]
+    headers: dict[str, str]
+    job: str | None
+    found_by: str | None
+    offered_at: str
+    due_at: str
+    request_id: str | None
+    handed_at: str | None
+    tries: int
+    why: str | None
+
+
+class SeedsView(View, frozen=True, kw_only=True):
+    """A page of seeds; ``cursor`` is where to go on."""
+
+    seeds: list[SeedView]
+    cursor: str | None
+    more: bool
+
+
+class SegmentView(View, frozen=True, kw_only=True):
+    """How many seeds a segment has in each state; ``waiting`` are ready ones of the future."""
+
+    segment: str
+    ready: int
+    waiting: int
+    handed: int
+    finished: int
+    failed: int
+    filter_bytes: int
+
+
+class SeedTotalsView(View, frozen=True, kw_only=True):
+    """The newest segments, the newest first."""
+
+    segments: list[SegmentView]
+
+
+class SeedsChangedView(View, frozen=True, kw_only=True):
+    """How many seeds were changed. ``more``: others may be; ask again with this ``cursor``."""
+
+    count: int
+    cursor: str | None
+    more: bool
+
+
+def offer_view(answer: Offered | InvalidRequestError) -> OfferView:
+    """What became of an offer."""
+    if isinstance(answer, InvalidRequestError):
+        return OfferView(accepted=False, error=document_of(answer))
+    return OfferView(
+        accepted=answer.accepted,
+        segment=answer.segment,
+        key=answer.key,
+        why=answer.why or None,
+    )
+
+
+def seed_view(seed: Seed) -> SeedView:
+    """A seed."""
+    offer = seed.offer
+    return SeedView(
+        id=seed.id,
+        segment=seed.segment,
+        key=seed.key,
+        state=seed.state.label,
+        url=offer.url,
+        rule=offer.rule,
+        depth=offer.depth,
+        meta=offer.meta,
+        headers=offer.headers,
+        job=offer.job,
+        found_by=None if offer.found_by is None else str(offer.found_by),
+        offered_at=at(seed.offered_at),
+        due_at=at(seed.due_at),
+        request_id=None if seed.request is None else str(seed.request),
+        handed_at=maybe_at(seed.handed_at),
+        tries=seed.tries,
+        why=seed.why or None,
+    )
+
+
+def segment_view(totals: SeedTotals) -> SegmentView:
+    """How many seeds a segment has."""
+    return SegmentView(**msgspec.structs.asdict(totals))
+
+
+def _offer_seeds(call: Call, biz: str) -> Response[str]:
+    offers = offers_in(call.body)
+    ports, tree = call.context.seeds, call.tree
+    answers = service.offer_seeds(ports, tree, call.tenant, biz, offers, call.now)
+    accepted = sum(isinstance(one, Offered) and one.accepted for one in answers)
+    if accepted:
+        # What is accepted begins at once, as far as there is room.
+        lane, found = biz_of(tree, call.tenant, biz)
+        try:
+            dispatch.hand_out(ports, tree, lane, found, call.now, most=accepted)
+        except CrawlfleetError as error:
+            call.context.warn("seeds are stored, and handed out by the next tick", error)
+    wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
+    if len(wrong) == len(answers):
+        raise InvalidRequestError(problem for error in wrong for problem in error.problems)
+    view = OfferedView(
+        accepted=accepted,
+        duplicates=len(answers) - accepted - len(wrong),
+        rejected=len(wrong),
+        seeds=[offer_view(answer) for answer in answers],
+    )
+    return shown(200, view)
+
+
+def _list(call: Call, biz: str) -> Response[str]:
+    meant, ports = meant_in(call.query), call.context.seeds
+    return page_of(
+        call.limit,
+        lambda limit: service.list_seeds(
+            ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit
+        ),
+        lambda page: SeedsView(
+            seeds=[seed_view(seed) for seed in page.items], cursor=page.cursor, more=page.more
+        ),
+    )
+
+
+def _totals(call: Call, biz: str) -> Response[str]:
+    totals = service.seed_totals(call.context.seeds, call.tree, call.tenant, biz, call.now)
+    return shown(200, SeedTotalsView(segments=[segment_view(each) for each in totals]))
+
+
+def _release(call: Call, biz: str, segment: str, key: str) -> Response[str]:
+    ports, seed = call.context.seeds, f"{segment}/{key}"
+    released = service.release_seed(ports, call.tree, call.tenant, biz, seed, call.by, call.now)
+    return shown(200, seed_view(released))
+
+
+def _forget(call: Call, biz: str, segment: str, key: str) -> Response[str]:
+    service.forget_seed(call.context.seeds, call.tree, call.tenant, biz, f"{segment}/{key}")
+    return no_content()
+
+
+def _release_many(call: Call, biz: str) -> Response[str]:
+    given, meant = changes_in(call.body)
+    ours, how = (call.context.seeds, call.tree, call.tenant, biz), (call.by, call.now)
+    if meant is None:
+        return _changed(service.release_seeds(*ours, given.seeds, *how))
+    cursor, limit = given.cursor, given.limit
+    return _changed(service.release_those(*ours, meant, *how, cursor=cursor, limit=limit))
+
+
+def _forget_many(call: Call, biz: str) -> Response[str]:
+    given, meant = changes_in(call.body)
+    ours = (call.context.seeds, call.tree, call.tenant, biz)
+    if meant is None:
+        return _changed(service.forget_seeds(*ours, given.seeds))
+    return _changed(service.forget_those(*ours, meant, cursor=given.cursor, limit=given.limit))
+
+
+def _changed(done: service.SeedsChanged) -> Response[str]:
+    return shown(200, SeedsChangedView(count=done.count, cursor=done.cursor, more=done.more))
+
 
 _SEEDS: Final = (
     Parameter(
@@ -31,61 +378,68 @@ _SEEDS: Final = (
     ),
 )
 
-SEED_ROUTES: Final[tuple[Route, ...]] = (
+ROUTES: Final[tuple[Route, ...]] = (
     Route(
         operation="offerSeeds",
+        handler=_offer_seeds,
         method="POST",
         path="/v1/{biz}/seeds",
         summary="Offer up to 1,000 URLs, each accepted once a segment. Each is answered.",
         body=(SeedsInput,),
-        answers={200: seed_views.OfferedView},
+        answers={200: OfferedView},
         problems=(*ANY, 413),
     ),
     Route(
         operation="listSeeds",
+        handler=_list,
         method="GET",
         path="/v1/{biz}/seeds",
         summary="Seeds in the order of segment and key.",
         parameters=(*_SEEDS, CURSOR, LIMIT),
-        answers={200: seed_views.SeedsView},
+        answers={200: SeedsView},
         problems=ANY,
     ),
     Route(
         operation="getSeedTotals",
+        handler=_totals,
         method="GET",
         path="/v1/{biz}/seeds/totals",
         summary="How many seeds the newest segments have in each state.",
-        answers={200: seed_views.SeedTotalsView},
+        answers={200: SeedTotalsView},
         problems=ANY,
     ),
     Route(
         operation="releaseSeeds",
+        handler=_release_many,
         method="POST",
         path="/v1/{biz}/seeds/release",
         summary="Make failed or finished seeds ready again: named ones, or those of a filter.",
         body=(SeedsChangeInput,),
-        answers={200: seed_views.SeedsChangedView},
+        answers={200: SeedsChangedView},
         problems=(*ANY, 413),
     ),
     Route(
         operation="forgetSeeds",
+        handler=_forget_many,
         method="POST",
         path="/v1/{biz}/seeds/forget",
         summary="Remove seeds, so that their URLs are accepted anew: named ones, or of a filter.",
         body=(SeedsChangeInput,),
-        answers={200: seed_views.SeedsChangedView},
+        answers={200: SeedsChangedView},
         problems=(*ANY, 413),
     ),
     Route(
         operation="releaseSeed",
+        handler=_release,
         method="POST",
         path="/v1/{biz}/seeds/{segment}/{key}/release",
         summary="Make one failed or finished seed ready again.",
-        answers={200: seed_views.SeedView},
+        answers={200: SeedView},
         problems=(*ANY, 409),
     ),
     Route(
         operation="forgetSeed",
+        handler=_forget,
         method="DELETE",
         path="/v1/{biz}/seeds/{segment}/{key}",
         summary="Remove one seed, so that its URL is accepted anew.",
@@ -93,79 +447,3 @@ SEED_ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
 )
-
-
-class SeedCalls(Call):
-    """Offer, list, count, release, forget."""
-
-    def _offer_seeds(self, tenant: str, biz: str) -> Response[str]:
-        offers = seed_inputs.offers_in(inputs.body_of(self._event))
-        answers = self._operations.offer_seeds(tenant, biz, offers)
-        wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
-        if len(wrong) == len(answers):
-            raise InvalidRequestError(problem for error in wrong for problem in error.problems)
-        entries = [seed_views.offer_view(answer) for answer in answers]
-        accepted = sum(entry.accepted for entry in entries)
-        return shown(
-            200,
-            seed_views.OfferedView(
-                accepted=accepted,
-                duplicates=len(entries) - accepted - len(wrong),
-                rejected=len(wrong),
-                seeds=entries,
-            ),
-        )
-
-    def _list_seeds(self, tenant: str, biz: str) -> Response[str]:
-        query = self._query()
-        meant = seed_inputs.meant_in(query)
-
-        def ask(limit: int) -> Page:
-            return self._operations.list_seeds(
-                tenant, biz, meant, cursor=query.get("cursor"), limit=limit
-            )
-
-        def view(page: Page) -> views.View:
-            found = [seed_views.seed_view(seed) for seed in page.items]
-            return seed_views.SeedsView(seeds=found, cursor=page.cursor, more=page.more)
-
-        return page_of(inputs.limit_in(query.get("limit")), ask, view)
-
-    def _get_seed_totals(self, tenant: str, biz: str) -> Response[str]:
-        totals = self._operations.seed_totals(tenant, biz)
-        segments = [seed_views.segment_view(each) for each in totals]
-        return shown(200, seed_views.SeedTotalsView(segments=segments))
-
-    def _release_seed(self, tenant: str, biz: str, segment: str, key: str) -> Response[str]:
-        seed = self._operations.release_seed(tenant, biz, f"{segment}/{key}")
-        return shown(200, seed_views.seed_view(seed))
-
-    def _forget_seed(self, tenant: str, biz: str, segment: str, key: str) -> Response[str]:
-        self._operations.forget_seed(tenant, biz, f"{segment}/{key}")
-        return Response(204, JSON, "")
-
-    def _release_seeds(self, tenant: str, biz: str) -> Response[str]:
-        given, meant = seed_inputs.changes_in(inputs.body_of(self._event))
-        if meant is None:
-            return _changed(self._operations.release_seeds(tenant, biz, given.seeds))
-        return _changed(
-            self._operations.release_those(
-                tenant, biz, meant, cursor=given.cursor, limit=given.limit
-            )
-        )
-
-    def _forget_seeds(self, tenant: str, biz: str) -> Response[str]:
-        given, meant = seed_inputs.changes_in(inputs.body_of(self._event))
-        if meant is None:
-            return _changed(self._operations.forget_seeds(tenant, biz, given.seeds))
-        return _changed(
-            self._operations.forget_those(
-                tenant, biz, meant, cursor=given.cursor, limit=given.limit
-            )
-        )
-
-
-def _changed(done: SeedChanges) -> Response[str]:
-    return shown(
-        200, seed_views.SeedsChangedView(count=done.count, cursor=done.cursor, more=done.more)
-    )

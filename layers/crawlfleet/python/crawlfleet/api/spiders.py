@@ -1,19 +1,14 @@
-"""The calls about spiders, as a table.
-
-How the API shows spiders.
-
-The API's calls about spiders.
-"""
+"""The API's spiders: kept, shown, listed, deleted."""
 
 import re
 from typing import Final, Literal
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api import inputs
-from crawlfleet.api import responses as views
-from crawlfleet.api.responses import JSON, Page, View, at, page_of, shown
+from crawlfleet.api.inputs import number_in, read
+from crawlfleet.api.responses import View, at, no_content, page_of, shown
 from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
+from crawlfleet.jobs.spiders import service
 from crawlfleet.jobs.spiders.models import (
     ConfiguredSpider,
     KeptSpider,
@@ -23,6 +18,10 @@ from crawlfleet.jobs.spiders.models import (
 )
 from crawlfleet.jobs.spiders.starts import open_places, size
 from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.queue_key import MAIN_POOL
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+_LARGEST_VERSION: Final = 9_999_999
 
 
 class SpiderView(View, frozen=True, kw_only=True):
@@ -126,15 +125,61 @@ def versions_view(name: str, versions: list[KeptSpider]) -> SpiderVersionsView:
     )
 
 
+def _list(call: Call, biz: str) -> Response[str]:
+    ports = call.context.spiders
+    return page_of(
+        call.limit,
+        lambda limit: service.list_spiders(
+            ports, call.tree, call.tenant, biz, cursor=call.cursor, limit=limit
+        ),
+        lambda page: SpidersView(
+            spiders=[spider_view(spider) for spider in page.items],
+            cursor=page.cursor,
+            more=page.more,
+        ),
+    )
+
+
+def _get(call: Call, biz: str, spider: str) -> Response[str]:
+    text = call.query.get("version")
+    version = None if text is None else number_in(text, "version", 1, _LARGEST_VERSION)
+    found = service.get_spider(call.context.spiders, call.tree, call.tenant, biz, spider, version)
+    return shown(200, spider_view(found))
+
+
+def _put(call: Call, biz: str, spider: str) -> Response[str]:
+    if not _NAME.match(spider):
+        raise InvalidRequestError.of(
+            "name", "must be 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or a digit"
+        )
+    plan = read(call.body, SpiderPlan)
+    pools = {MAIN_POOL, *(pool.name for pool in call.context.settings.pools)}
+    kept, new = service.put_spider(
+        call.context.spiders, call.tree, call.tenant, biz, spider, plan, pools, call.now
+    )
+    return shown(201 if new else 200, spider_view(kept))
+
+
+def _delete(call: Call, biz: str, spider: str) -> Response[str]:
+    service.delete_spider(call.context.spiders, call.tree, call.tenant, biz, spider, call.now)
+    return no_content()
+
+
+def _versions(call: Call, biz: str, spider: str) -> Response[str]:
+    found = service.list_versions(call.context.spiders, call.tree, call.tenant, biz, spider)
+    return shown(200, versions_view(spider, found))
+
+
 _VERSION: Final = Parameter(
     name="version",
     meaning="The version to show; the newest where it is left out.",
     shape={"type": "integer", "minimum": 1, "maximum": 9_999_999},
 )
 
-SPIDER_ROUTES: Final[tuple[Route, ...]] = (
+ROUTES: Final[tuple[Route, ...]] = (
     Route(
         operation="listSpiders",
+        handler=_list,
         method="GET",
         path="/v1/{biz}/spiders",
         summary="Rules and spiders of the biz document by name, then the kept spiders by name.",
@@ -144,6 +189,7 @@ SPIDER_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         operation="getSpider",
+        handler=_get,
         method="GET",
         path="/v1/{biz}/spiders/{spider}",
         summary="One spider: what it crawls, by which rule, what its jobs need.",
@@ -153,6 +199,7 @@ SPIDER_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         operation="putSpider",
+        handler=_put,
         method="PUT",
         path="/v1/{biz}/spiders/{spider}",
         summary="Keep a spider: 201 with a new version, 200 with the one that says the same.",
@@ -162,6 +209,7 @@ SPIDER_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         operation="deleteSpider",
+        handler=_delete,
         method="DELETE",
         path="/v1/{biz}/spiders/{spider}",
         summary="Delete a spider; its jobs go on. What a schedule starts is not deleted.",
@@ -170,6 +218,7 @@ SPIDER_ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         operation="listSpiderVersions",
+        handler=_versions,
         method="GET",
         path="/v1/{biz}/spiders/{spider}/versions",
         summary="The versions of a spider that are kept, the newest first.",
@@ -177,47 +226,3 @@ SPIDER_ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
 )
-
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
-_LARGEST_VERSION: Final = 9_999_999
-
-
-class SpiderCalls(Call):
-    """Keep, show, list, delete."""
-
-    def _list_spiders(self, tenant: str, biz: str) -> Response[str]:
-        query = self._query()
-
-        def ask(limit: int) -> Page:
-            return self._operations.list_spiders(
-                tenant, biz, cursor=query.get("cursor"), limit=limit
-            )
-
-        def view(page: Page) -> views.View:
-            found = [spider_view(spider) for spider in page.items]
-            return SpidersView(spiders=found, cursor=page.cursor, more=page.more)
-
-        return page_of(inputs.limit_in(query.get("limit")), ask, view)
-
-    def _get_spider(self, tenant: str, biz: str, spider: str) -> Response[str]:
-        text = self._query().get("version")
-        version = None if text is None else inputs.number_in(text, "version", 1, _LARGEST_VERSION)
-        found = self._operations.get_spider(tenant, biz, spider, version)
-        return shown(200, spider_view(found))
-
-    def _put_spider(self, tenant: str, biz: str, spider: str) -> Response[str]:
-        if not _NAME.match(spider):
-            raise InvalidRequestError.of(
-                "name", "must be 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or a digit"
-            )
-        plan = inputs.read(inputs.body_of(self._event), SpiderPlan)
-        kept, new = self._operations.put_spider(tenant, biz, spider, plan)
-        return shown(201 if new else 200, spider_view(kept))
-
-    def _delete_spider(self, tenant: str, biz: str, spider: str) -> Response[str]:
-        self._operations.delete_spider(tenant, biz, spider)
-        return Response(204, JSON, "")
-
-    def _list_spider_versions(self, tenant: str, biz: str, spider: str) -> Response[str]:
-        found = self._operations.list_spider_versions(tenant, biz, spider)
-        return shown(200, versions_view(spider, found))

@@ -1,20 +1,18 @@
-"""Where the API's calls about what runs took are.
-
-What runs took, as the API shows it: bytes, bytes a second, and the CPU index (SPEC.md B2).
-
-The API's calls about what runs took.
-"""
+"""The API's demands and runs: bytes, bytes a second, and the CPU index (SPEC.md B2)."""
 
 import re
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api import inputs
 from crawlfleet.api.responses import View, maybe_at, shown
 from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Route
+from crawlfleet.jobs import usage_averages as service
 from crawlfleet.jobs.usage import JobDemand, RunRecord, Usage, usage_of
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
+
+#: Names of kept spiders, rules and jobs.
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 
 class AmountView(View, frozen=True, kw_only=True):
@@ -130,9 +128,36 @@ def _amount(average: float, maximum: float) -> AmountView:
     return AmountView(average=round(average, 3), maximum=round(maximum, 3))
 
 
-DEMAND_ROUTES: Final = (
+def _list(call: Call, biz: str) -> Response[str]:
+    limit, after = call.limit, call.cursor
+    if after is not None and not _NAME.match(after):
+        raise InvalidRequestError.of("cursor", "is none of this list")
+    demands, tree = call.context.demands, call.tree
+    found = service.list_demands(demands, tree, call.tenant, biz, after, limit + 1)
+    return shown(200, demands_view(found, limit))
+
+
+def _get_demand(call: Call, biz: str, spider: str) -> Response[str]:
+    name, demands = _name(spider), call.context.demands
+    return shown(200, demand_view(service.get_demand(demands, call.tree, call.tenant, biz, name)))
+
+
+def _get_run(call: Call, biz: str, job: str) -> Response[str]:
+    name, demands = _name(job), call.context.demands
+    return shown(200, run_view(service.get_run(demands, call.tree, call.tenant, biz, name)))
+
+
+def _name(name: str) -> str:
+    """What may be one; of anything else there is nothing."""
+    if not _NAME.match(name):
+        raise NotFoundError(f"there is nothing called {name[:64]!r}")
+    return name
+
+
+ROUTES: Final[tuple[Route, ...]] = (
     Route(
         operation="listDemands",
+        handler=_list,
         method="GET",
         path="/v1/{biz}/demands",
         summary="What runs of the biz's spiders and rules take of a worker, by name.",
@@ -142,6 +167,7 @@ DEMAND_ROUTES: Final = (
     ),
     Route(
         operation="getDemand",
+        handler=_get_demand,
         method="GET",
         path="/v1/{biz}/demands/{spider}",
         summary="What one's runs take of a worker: memory, CPU, bandwidth, average and maximum.",
@@ -150,6 +176,7 @@ DEMAND_ROUTES: Final = (
     ),
     Route(
         operation="getRun",
+        handler=_get_run,
         method="GET",
         path="/v1/{biz}/jobs/{job}/run",
         summary="What a job's run took, for a month after its end; while it goes on, up to now.",
@@ -157,32 +184,3 @@ DEMAND_ROUTES: Final = (
         problems=ANY,
     ),
 )
-
-#: Names of kept spiders, rules and jobs.
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
-
-
-class DemandCalls(Call):
-    """Demands, and the run of a job."""
-
-    def _list_demands(self, tenant: str, biz: str) -> Response[str]:
-        query = self._query()
-        limit = inputs.limit_in(query.get("limit"))
-        after = query.get("cursor")
-        if after is not None and not _NAME.match(after):
-            raise InvalidRequestError.of("cursor", "is none of this list")
-        found = self._operations.list_demands(tenant, biz, after=after, limit=limit + 1)
-        return shown(200, demands_view(found, limit))
-
-    def _get_demand(self, tenant: str, biz: str, spider: str) -> Response[str]:
-        return shown(200, demand_view(self._operations.get_demand(tenant, biz, _name(spider))))
-
-    def _get_run(self, tenant: str, biz: str, job: str) -> Response[str]:
-        return shown(200, run_view(self._operations.get_run(tenant, biz, _name(job))))
-
-
-def _name(name: str) -> str:
-    """What may be one; of anything else there is nothing."""
-    if not _NAME.match(name):
-        raise NotFoundError(f"there is nothing called {name[:64]!r}")
-    return name

@@ -1,6 +1,12 @@
-"""What is known of pages since they were last read, as the API shows it (SPEC.md H7)."""
+"""The API's visits: the state of pages since they were last read (SPEC.md H7)."""
 
-from crawlfleet.api.responses import View, at, maybe_at
+from typing import Final
+
+from aws_lambda_powertools.event_handler import Response
+
+from crawlfleet.api.responses import View, at, maybe_at, shown
+from crawlfleet.api.routing import ANY, PAGE_URL, Call, Route
+from crawlfleet.crawling.recrawl import service
 from crawlfleet.requests.models import Visit, VisitTotals
 
 
@@ -75,3 +81,28 @@ def totals_view(totals: VisitTotals) -> VisitTotalsView:
         saved=totals.saved,
         due=totals.due,
     )
+
+
+def _get_visits(call: Call, biz: str) -> Response[str]:
+    context, url = call.context, call.query.get("url")
+    if url is None:
+        found = service.totals(context.visits, call.tree, call.tenant, biz, call.now)
+        return shown(200, VisitsView(visit=None, totals=totals_view(found)))
+    visit = service.look_at(
+        context.visits, call.tree, call.tenant, biz, url, context.seeds.resolver
+    )
+    return shown(200, VisitsView(visit=visit_view(visit), totals=None))
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        operation="getVisits",
+        handler=_get_visits,
+        method="GET",
+        path="/v1/{biz}/visits",
+        summary="What is known of a page since it was last read, or of all pages together.",
+        parameters=(PAGE_URL,),
+        answers={200: VisitsView},
+        problems=ANY,
+    ),
+)

@@ -21,8 +21,14 @@ import msgspec
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.process import keep_memory
 from crawlfleet.apps.readers import REGISTRY, carry_spiders, check_reader
-from crawlfleet.apps.rounds import advancing_ports, cancelling_ports, recovery_ports, watch_ports
-from crawlfleet.apps.submissions import seeding_ports, submission_ports
+from crawlfleet.apps.rounds import (
+    advancing_ports,
+    cancelling_ports,
+    recovery_ports,
+    seeding_ports,
+    watch_ports,
+)
+from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher

@@ -1,12 +1,18 @@
-"""The ports of cancelling jobs, which the router, the scheduler and every worker have.
+"""The ports of seeds and of cancelling jobs, which the router, the scheduler and workers have.
 
 The ports of jobs that go on, which every worker and the scheduler have.
 
 The ports of watching and recovery, which every worker and the scheduler have.
 """
 
+from typing import Final
+
 from crawlfleet.apps.context import Parts
+from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+from crawlfleet.crawling.frontier.fingerprint import SeedKeys
+from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 from crawlfleet.crawling.frontier.ports import SeedStore
+from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.ports import Watch
@@ -25,6 +31,21 @@ from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.reclaim import MongoDisowning
 from crawlfleet.requests.queue.redis.recovery import RedisFilling, RedisLeaseBook
 from crawlfleet.requests.submission.service import SubmissionPorts
+
+#: What decides on the same page, for seeds and for visits alike.
+RESOLVERS: Final = SeedKeys()
+
+
+def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
+    """Everything on the real parts."""
+    return SeedingPorts(
+        seeds=MongoSeeds(parts.nodes),
+        filter=RedisSeedFilter(parts.redis),
+        warn=parts.warn,
+        resolver=RESOLVERS,
+        submission=submission,
+        jobs=MongoJobStates(parts.nodes),
+    )
 
 
 def cancelling_ports(parts: Parts) -> CancellingPorts:

@@ -10,8 +10,14 @@ import msgspec
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
-from crawlfleet.apps.rounds import advancing_ports, cancelling_ports, recovery_ports, watch_ports
-from crawlfleet.apps.submissions import seeding_ports, submission_ports
+from crawlfleet.apps.rounds import (
+    advancing_ports,
+    cancelling_ports,
+    recovery_ports,
+    seeding_ports,
+    watch_ports,
+)
+from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.crawling.frontier.worker import tend_seeds
 from crawlfleet.crawling.politeness.redis.hosts import RedisHosts

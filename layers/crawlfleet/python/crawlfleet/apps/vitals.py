@@ -1,0 +1,127 @@
+"""How the platform is and what it runs: costly to find, asked for by anybody, so remembered."""
+
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, Generic, TypeVar
+
+from crawlfleet import __version__
+from crawlfleet.apps.context import Parts
+from crawlfleet.config.validation import digest_of
+from crawlfleet.fleet.models import PoolState, Ticked, WorkersSample
+from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.fleet.redis.staffing import RedisTicks
+from crawlfleet.fleet.status import headcount
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.monitoring.fleet_view import AtWork, at_work
+from crawlfleet.monitoring.models import Vitals
+from crawlfleet.monitoring.store_health import PartHealth
+
+T = TypeVar("T")
+
+#: Anybody may ask for vitals: they are found at most once in so many seconds.
+VITALS_SECONDS: Final = 10.0
+
+#: Any tenant may ask for hosts, and what workers say of them is read of all tenants' at once.
+AT_WORK_SECONDS: Final = 5.0
+
+
+class Remembered(Generic[T]):
+    """What is costly to find, and found at most once in so many seconds. What fails is not kept.
+
+    Args:
+        find: Finds it.
+        seconds: How long it is good for.
+        clock: The wall clock: the monotonic one may stand still while a Lambda is frozen.
+    """
+
+    def __init__(
+        self, find: Callable[[], T], seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._find = find
+        self._seconds = seconds
+        self._clock = clock
+        self._found: tuple[float, T] | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> T:
+        """As it was found some seconds ago at most."""
+        with self._lock:
+            if self._found is None or not 0 <= self._clock() - self._found[0] < self._seconds:
+                self._found = None
+                found = self._find()
+                self._found = self._clock(), found
+            return self._found[1]
+
+
+class Platform:
+    """The platform as the router sees it.
+
+    Args:
+        parts: The parts of the world.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._health = PartHealth(
+            parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
+        )
+        self.vitals = Remembered(self._find_vitals, VITALS_SECONDS, self._seconds)
+        self.at_work = Remembered(self._find_at_work, AT_WORK_SECONDS, self._seconds)
+
+    def _seconds(self) -> float:
+        return self._parts.now().timestamp()
+
+    def health(self) -> dict[str, str]:
+        """The parts the router needs; the configuration comes first, as it names the nodes."""
+        try:
+            self._parts.config.current()
+        except CrawlfleetError as error:
+            self._parts.warn("there is no configuration", error)
+            return {"config": "cannot be read"}
+        return {"config": "ok", **self._health.answers()}
+
+    def _find_vitals(self) -> Vitals:
+        parts, states = self._parts, self.health()
+        revision, digest, refused, workers = "", "", True, None
+        if states["config"] == "ok":
+            tree = parts.config.current()
+            revision, digest = tree.revision, digest_of(tree)
+            refused = parts.config.refused is not None
+            workers = self._headcount()
+        ticked = self._ticked()
+        return Vitals(
+            at=parts.now(),
+            version=__version__,
+            stage=parts.settings.stage,
+            revision=revision,
+            config_digest=digest,
+            config_refused=refused,
+            parts=states,
+            workers=workers,
+            ticked=ticked,
+        )
+
+    def _headcount(self) -> WorkersSample | None:
+        parts = self._parts
+        try:
+            pulses, present = RedisWatch(parts.redis).pulses(), len(parts.workers.live())
+            pools = [
+                PoolState(pool=pool, present=len(parts.workers_of(pool.name).live()))
+                for pool in parts.settings.pools
+            ]
+        except CrawlfleetError as error:
+            parts.warn("the workers could not be counted", error)
+            return None
+        limits = parts.config.current().stage.detector
+        return headcount(pulses, limits, present=present, pools=pools)
+
+    def _ticked(self) -> Ticked | None:
+        try:
+            return RedisTicks(self._parts.redis).last()
+        except CrawlfleetError as error:
+            self._parts.warn("the scheduler's latest tick could not be read", error)
+            return None
+
+    def _find_at_work(self) -> AtWork:
+        return at_work(RedisWatch(self._parts.redis).pulses())
