@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import pytest
+
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.kit.kernel import names
 from tests.kit.worlds.functions import Context, default_bizs
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.measured
 
 BIDDING = {"window_seconds": 0.1, "wait_seconds": 0.2, "acknowledge_seconds": 5.0}
 PETABYTE = 1e15

@@ -15,6 +15,8 @@ from tests.kit.kernel import names
 from tests.kit.worlds.functions import STAGE, Context, biz
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.measured
+
 WAKE_UP = json.loads(
     (Path(__file__).parents[2] / "events" / "consumer" / "wake-up.json").read_text()
 )["event"]

@@ -17,6 +17,8 @@ from tests.kit.worlds.functions import Context, World, default_bizs
 from tests.steady import SteadyClock
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.measured
+
 JOB = {"rule": "page", "urls": ["https://example.org/a", "https://example.org/b"], "name": "june"}
 TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
 

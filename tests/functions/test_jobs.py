@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import PAGES, a_web, following
@@ -12,6 +14,8 @@ from tests.kit.mongo import MongoLedgers, MongoRules
 from tests.kit.requests import Ledger
 from tests.kit.spiders import Range, Start
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.measured
 
 
 class NoSpiders:

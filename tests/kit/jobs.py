@@ -55,7 +55,7 @@ from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.jobs.ports import DemandStore, JobReopening, JobStates, JobStore, LostJobs
 from crawlfleet.jobs.redis import RedisCancellations
 from crawlfleet.jobs.service import JobPorts
-from crawlfleet.jobs.starting import StartingPorts, key_name, start_job
+from crawlfleet.jobs.starting import StartingPorts, is_as_ordered, key_name, start_job
 from crawlfleet.jobs.usage import (
     PEAKS,
     RUN_LIFE,

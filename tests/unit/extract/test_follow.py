@@ -9,6 +9,8 @@ from tests.kit.kernel import ExtractError
 from tests.kit.requests import Page
 from tests.unit.extract.test_check_rule import problems
 
+pytestmark = pytest.mark.measured
+
 EXTRACTOR = RuleExtractor()
 PAGE = b"""<title>Tools</title><h1 class=category>Garden</h1>
 <a href="/nut?id=1#top">nut</a> <a href="nut?id=1">again, from the folder</a>

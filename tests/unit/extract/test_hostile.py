@@ -242,6 +242,18 @@ def test_entities_of_a_page_are_never_expanded(extract, declared):
     assert "root:" not in str(found)
 
 
+@pytest.mark.parametrize(
+    "field", [{"xpath": "/r"}, {"xpath": "/r", "attribute": "b"}, {"xpath": "/r/@b"}]
+)
+def test_half_a_character_is_refused_with_the_field_that_holds_it(extract, field):
+    body = b'<r b="&#xD800;">k&#xDFFF;</r>'
+
+    found = read(extract, {"source": "xml", "fields": {"a": field}}, body, "application/xml")
+
+    assert isinstance(found, ExtractError)
+    assert found.field == "a"
+
+
 def test_a_field_has_a_bounded_number_of_matches(extract):
     body = b"<p>x</p>" * 10_001
 

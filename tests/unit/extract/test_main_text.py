@@ -5,6 +5,8 @@ import pytest
 from tests.kit.kernel import ExtractError
 from tests.unit.extract.test_check_rule import problems
 
+pytestmark = pytest.mark.measured
+
 SECOND = (
     "A ferry that cannot land tries again. How often, and after which pause, is set for each "
     "harbour; the default is four attempts, the pause doubling from five seconds to an hour."

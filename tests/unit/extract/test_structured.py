@@ -12,6 +12,8 @@ from tests.kit.kernel import ExtractError
 from tests.kit.requests import Page
 from tests.unit.extract.test_check_rule import problems
 
+pytestmark = pytest.mark.measured
+
 ARTICLE = "$[?@['@type']=='NewsArticle']"
 SHOP = b"""<ul itemscope itemtype="https://schema.org/ItemList">
 <li itemprop="itemListElement" itemscope itemtype="https://schema.org/Product">

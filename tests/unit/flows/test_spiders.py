@@ -299,3 +299,21 @@ def test_there_has_to_be_a_biz(ports, world):
         put(ports, world, biz="nothing")
     with pytest.raises(UnknownBizError):
         list_spiders(ports, world.tree, "rival", "docs", cursor=None, limit=1)
+
+
+@pytest.mark.parametrize(
+    ("order", "fields"),
+    [
+        ({}, ["start"]),
+        ({"start": Start()}, ["start.urls"]),
+        ({"rule": "nothing", "start": PATTERN, "values": {"x": "1"}}, ["rule"]),
+    ],
+)
+def test_an_order_without_a_spider_says_which_rule_reads_what(world, ports, order, fields):
+    starting = StartingPorts(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
+    wanted = JobOrder(tenant="default", biz="docs", by="api", **order)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        start_job(starting, world.tree, wanted, world.now)
+
+    assert [problem.field for problem in refused.value.problems] == fields

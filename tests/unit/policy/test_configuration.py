@@ -117,6 +117,26 @@ def test_a_stage_that_contradicts_itself_is_refused_with_every_mistake():
     ]
 
 
+def test_what_a_stage_says_of_pools_hosts_proxies_and_bidding_is_held_together():
+    weights = ("memory", "cpu", "bandwidth")
+    stage = STAGE | {
+        "pools": {"far": {"min_consumers": 9, "max_consumers": 2}},
+        "hosts": {"backoff_seconds": 9, "max_backoff_seconds": 1},
+        "default_proxies": "none",
+        "bidding": {"weights": dict.fromkeys(weights, 0)},
+    }
+
+    verdict = judge(texts(stage=stage, tenants__acme={"needs": {}}))
+
+    assert places(verdict) == [
+        "stage: pools.far.min_consumers",
+        "stage: hosts.max_backoff_seconds",
+        "stage: default_proxies",
+        "stage: bidding.weights",
+        "tenants/acme: needs",
+    ]
+
+
 def test_a_tree_without_a_stage_is_none():
     verdict = judge({"bizs/default/shop": json.dumps(biz())})
 

@@ -317,8 +317,15 @@ class XPathQuery:
 
 
 def text_of(match: Match) -> str:
-    """The text of an element and all below it; comments and instructions hold none."""
-    return match if isinstance(match, str) else str(_TEXT(match))
+    """The text of an element and all below it; comments and instructions hold none.
+
+    Raises:
+        UnreadableError: it is no Unicode: a reference such as ``&#xD800;`` names half a character.
+    """
+    try:
+        return match if isinstance(match, str) else str(_TEXT(match))
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"the text of an element cannot be read: {error}") from error
 
 
 def html_of(match: Match, *, inner: bool, xml: bool) -> str:
@@ -337,8 +344,15 @@ def html_of(match: Match, *, inner: bool, xml: bool) -> str:
 
 
 def attribute_of(match: Match, name: str) -> str | None:
-    """An attribute of an element."""
-    return None if isinstance(match, str) else match.get(name)
+    """An attribute of an element.
+
+    Raises:
+        UnreadableError: it is no Unicode, as :func:`text_of` says.
+    """
+    try:
+        return None if isinstance(match, str) else match.get(name)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"the attribute {name} cannot be read: {error}") from error
 
 
 def _escaped(text: str) -> str:
