@@ -75,6 +75,8 @@ lint: $(VENV)/.dev ## Style, contracts between packages, types
 # Processes that share the tests: half of the time they wait, so two more than there are cores.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 JOBS ?= $(shell echo $$(($(CORES) + 2)))
+# Generated examples are the same for one state of the code, and others for the next.
+SEEDED = --hypothesis-seed=$(or $(SEED),$(shell git rev-list --count HEAD 2>/dev/null || echo 0))
 
 # Byte code is kept, also where a container's environment says not to (PYTHONDONTWRITEBYTECODE): each
 # process that a test starts would compile all that it imports anew.
@@ -92,7 +94,7 @@ COVERAGE := $(if $(filter-out 0 false no,$(CI)),yes)
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(VENV)/.dev ## The tests alone; JOBS=2 for fewer processes, ARGS=... for pytest
 	@rm -f .coverage .coverage.*
-	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" \
+	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(SEEDED) \
 		$(if $(COVERAGE),--cov --cov-report=) $(ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage json -q -o - | $(BIN)/python tests/coverage_gate.py 95 \
 		|| { $(BIN)/coverage report; exit 1; })
