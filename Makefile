@@ -62,7 +62,7 @@ test: $(VENV)/.dev ## Everything that must hold, 12 minutes: lint, all tests on 
 
 .PHONY: proofs
 proofs: export PYTHONDONTWRITEBYTECODE =
-proofs: $(VENV)/.dev ## Everything in full, 50 minutes; SECONDS=900 begins parts for so long, by TURN=; PARTS="chaos kinds", SEED=1 to repeat
+proofs: $(VENV)/.dev ## Everything in full, 55 minutes; SECONDS=900 begins parts for so long, by TURN=; PARTS="chaos kinds", SEED=1 to repeat
 	@$(BIN)/python -m tests.proofs $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)") \
 		$(if $(PARTS),--parts $(PARTS))
 
