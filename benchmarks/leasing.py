@@ -125,8 +125,8 @@ class _Queue:
 
 def _before() -> Script:
     """That script, beside the prelude that it had."""
-    script = Script("lease")
-    prelude = files("crawlfleet.adapters.redis_queue").joinpath("scripts", "prelude.lua")
+    script = Script("requests/queue/redis/lease")
+    prelude = files("crawlfleet").joinpath("kernel", "redis", "lua", "prelude.lua")
     script.source = prelude.read_bytes() + _BEFORE.read_bytes()
     script.digest = sha1(script.source, usedforsecurity=False).hexdigest()
     return script
