@@ -29,10 +29,6 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def warn(message: str, error: Exception) -> None:
-    tell(f"warning {message}: {error!r}")
-
-
 class Told:
     """A port whose calls are told, and waited with, before they are made."""
 
@@ -68,7 +64,7 @@ def ports(
     return ExpandingPorts(
         jobs=Told("jobs", MongoJobs(nodes)),
         ledgers=Told("ledgers", MongoLedgers(nodes)),
-        submission=SubmissionPorts(**told, warn=warn),
+        submission=SubmissionPorts(**told),
         batch=BATCH,
     )
 

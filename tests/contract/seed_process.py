@@ -66,10 +66,6 @@ def wake(count: int) -> None:
     """Nobody else works here."""
 
 
-def warn(message: str, error: Exception) -> None:
-    tell(f"warning {message}: {error}")
-
-
 def tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -83,7 +79,6 @@ class Process:
         self.ports = SeedingPorts(
             seeds=MongoSeeds(nodes),
             filter=RedisSeedFilter(redis),
-            warn=warn,
             submission=SubmissionPorts(
                 ids=Ids(number),
                 store=self.store,
@@ -93,7 +88,6 @@ class Process:
                 intake=RedisIntake(redis),
                 workers=RedisWorkers(redis, fleet=lane.tenant),
                 waker=type("Waker", (), {"wake": staticmethod(waker)})(),
-                warn=warn,
             ),
         )
 

@@ -8,7 +8,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
-from typing import Any
 
 import msgspec
 
@@ -32,6 +31,7 @@ from tests.kit.config import BiddingTerms, Stage, Tree
 from tests.kit.fleet import Remaining
 from tests.kit.implementations import fixture_over
 from tests.kit.jobs import JobState
+from tests.kit.warned import Warned
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERMS = BiddingTerms(window_seconds=1.0)
@@ -80,13 +80,12 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
         best[job.name] = f"w{n}.{(APPLICANTS - 1 - n) % APPLICANTS}"
     tree = Tree(revision="1", stage=Stage(bidding=TERMS), tenants={}, bizs={})
     together, said = Barrier(ROUNDS), []
-    warnings: list[Any] = []
+    warned = Warned()
     ports = AwardingPorts(
         jobs=jobs,
         board=board,
         demands=MemoryDemands(),
         watch=Turnless(),  # type: ignore[arg-type]
-        warn=lambda message, error: warnings.append((message, error)),
         say=lambda message, extra: said.append((message, extra["job"])),
     )
 
@@ -97,7 +96,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     with ThreadPoolExecutor(ROUNDS) as threads:
         done = list(threads.map(award, range(ROUNDS)))
 
-    assert warnings == []
+    assert warned.texts == []
     assert sum(one.awarded for one in done) == JOBS
     assert Counter(message for message, _ in said) == {"a job is awarded": JOBS}
     assert len({job for _, job in said}) == JOBS

@@ -14,7 +14,7 @@ from tests.fakes.requests import MemoryRules
 from tests.fakes.submission import MemorySubmissionKeys
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
 from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
-from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
+from tests.kit.kernel import Lane, to_ms
 from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
 from tests.kit.queue import RedisQueue
@@ -58,9 +58,6 @@ class Site:
         )
 
     def expander(self, store: object, nodes: MongoNodes) -> ExpandingPorts:
-        def warn(message: str, error: Exception) -> None:
-            assert isinstance(error, StoreUnavailableError), (message, error)
-
         return ExpandingPorts(
             jobs=self.jobs,
             ledgers=MongoLedgers(nodes),
@@ -73,7 +70,6 @@ class Site:
                 intake=RedisIntake(self.redis),
                 workers=MemoryWorkers(),
                 waker=Nobody(),
-                warn=warn,
             ),
         )
 

@@ -32,7 +32,7 @@ def test_a_robots_txt_does_not_wait_for_the_slots_of_the_pages_that_wait_for_it(
         async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
             world = World()
             cache = MemoryRobotsCache(clock=world.clock)
-            book = RobotsBook(fetcher, cache, world.clock, _threaded, _at_once, world.warn)
+            book = RobotsBook(fetcher, cache, world.clock, _threaded, _at_once)
             body = Body(url=stands.url("/page"), rule="page", rule_version="")
             request = Request(id=1, tenant="default", biz="docs", queued_at=START, body=body)
             claim = Claim(request=request, entry=Entry(1, "docs", 0), token="", attempt=1)

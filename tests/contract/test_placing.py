@@ -30,7 +30,6 @@ class Stand:
             staffing=MemoryStaffing(MemoryWorkers()),
             workers=workers,
             waker=world,
-            warn=world.warn,
         )
 
     def comes(self, name: str) -> None:

@@ -112,7 +112,7 @@ def test_a_tick_replayed_with_an_old_list_changes_nothing(world, tenant, get):
             return getattr(world.schedules, name)
 
     firing = replace_ports(world, Stale())
-    assert run_due(firing, world.tree, world.now, lambda: 120.0, world.warn) == 0
+    assert run_due(firing, world.tree, world.now, lambda: 120.0) == 0
     assert (get(), world.jobs.kept) == (before, jobs)
 
 

@@ -11,13 +11,13 @@ import logging, sys
 logging.root.addHandler(logging.StreamHandler(sys.stdout))
 
 from tests.kit.apps import Parts
-from tests.kit.kernel import PRODUCT, Settings
+from tests.kit.kernel import PRODUCT, Settings, warn
 
-parts = Parts(Settings(stage="test"), "router")
+Parts(Settings(stage="test"), "router")
 adapter = logging.getLogger(f"{PRODUCT}.of.some.module")
 adapter.warning("a part is not well", extra={"part": "redis", "reason": "refused"})
 adapter.debug("a detail")
-parts.warn("it went on", ValueError("why"))
+warn("it went on", ValueError("why"))
 """
 
 

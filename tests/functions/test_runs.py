@@ -42,9 +42,7 @@ def end(world: World, name: str, ended: datetime) -> None:
         by="api",
     )
     nodes = world.own.nodes
-    ports = LearningPorts(
-        demands=MongoDemands(nodes), states=MongoJobStates(nodes), warn=lambda *_: None
-    )
+    ports = LearningPorts(demands=MongoDemands(nodes), states=MongoJobStates(nodes))
     learn_run(ports, job, {"done": 2}, ended)
 
 

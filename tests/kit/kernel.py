@@ -55,6 +55,7 @@ from crawlfleet.kernel.ids import (
     issued_at,
     parse_id,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Batch, Metric, Unit
 from crawlfleet.kernel.names import CONTROL_DATABASE, PRODUCT
 from crawlfleet.kernel.paging import SETTLING, Listing, encode, resume_from

@@ -20,6 +20,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth
+from tests.kit.warned import Warned
 from tests.kit.worlds.doubles import Metrics
 from tests.kit.worlds.incidents import MINUTE, START
 from tests.kit.worlds.memory import make_biz
@@ -59,7 +60,7 @@ class Stand:
         self.book = Faulty(MemoryIncidentBook())
         self.notifier = Faulty(self.told)
         self.metrics = Metrics()
-        self.warnings: list[str] = []
+        self.warned = Warned()
         self.now = START
         self.call_takes = timedelta()
         self.environments: dict[str, Memory] = {}
@@ -109,7 +110,6 @@ class Stand:
             metrics=self.metrics,
             clock=self.clock,
             stage="test",
-            warn=lambda message, _: self.warnings.append(message),
             room=self.room,
         )
         memory = self.environments.setdefault(by, Memory())

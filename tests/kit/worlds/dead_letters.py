@@ -28,7 +28,6 @@ class Office:
             "waker": world,
             "rules": world.rules,
             "journal": self.journal,
-            "warn": world.warn,
         }
         self.ports = DeadLetterPorts(**(ports | changes))
 

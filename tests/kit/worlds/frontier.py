@@ -54,7 +54,7 @@ class SeedWorld(World):
         self.tree = seed_tree(**policy)
 
     def ports(self, **changes: object) -> SeedingPorts:
-        own = {"seeds": self.seeds, "filter": self.filter, "warn": self.warn}
+        own = {"seeds": self.seeds, "filter": self.filter}
         own |= {name: changes.pop(name) for name in list(changes) if name not in PORTS[2:]}
         return SeedingPorts(submission=self.submission(**changes), **own)  # type: ignore[arg-type]
 

@@ -51,6 +51,7 @@ from tests.kit.records import DrainPorts, SchemaValidator
 from tests.kit.recovery import RecoveryPorts, WatchPorts
 from tests.kit.requests import Ledger
 from tests.kit.submission import SubmissionPorts, TrackingPorts
+from tests.kit.warned import Warned
 from tests.kit.worker import Pauses, RunPorts, SteadyTime, WorkPorts
 from tests.kit.worlds.doubles import Ids, Lines, Titles
 from tests.steady import SteadyClock
@@ -113,9 +114,7 @@ class World:
     schedules: MemorySchedules = field(default_factory=MemorySchedules)
     pauses: Pauses = QUICK
     woken: list[int] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    #: The error that each of the warnings came with.
-    troubles: list[Exception] = field(default_factory=list)
+    warned: Warned = field(default_factory=Warned)
 
     def __post_init__(self) -> None:
         # The clock that stands for the server's is the test's too.
@@ -176,9 +175,9 @@ class World:
     def wake(self, count: int) -> None:
         self.woken.append(count)
 
-    def warn(self, message: str, error: Exception) -> None:
-        self.warnings.append(f"{message}: {error}")
-        self.troubles.append(error)
+    @property
+    def warnings(self) -> list[str]:
+        return self.warned.texts
 
     def submission(self, **changes: object) -> SubmissionPorts:
         ports: dict[str, object] = {
@@ -190,7 +189,6 @@ class World:
             "keys": self.keys,
             "intake": self.intake,
             "waker": self,
-            "warn": self.warn,
         }
         return SubmissionPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -205,7 +203,6 @@ class World:
             "hosts": self.hosts,
             "disowning": self.disowning,
             "journal": self.journal,
-            "warn": self.warn,
         }
         return WatchPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -220,7 +217,6 @@ class World:
             "watch": self.watch,
             "journal": self.journal,
             "pools": self.pools,
-            "warn": self.warn,
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -229,7 +225,6 @@ class World:
             "staffing": self.staffing,
             "workers": self.workers,
             "waker": self,
-            "warn": self.warn,
         }
         return StaffingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -241,7 +236,6 @@ class World:
             "hosts": self.hosts,
             "store": self.store,
             "jobs": self.jobs,
-            "warn": self.warn,
         }
         return OutlookPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -252,14 +246,11 @@ class World:
             "workers": self.workers,
             "waker": self,
             "limit": self.limit,
-            "warn": self.warn,
         }
         return ScalingPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def seeding(self) -> SeedingPorts:
-        return SeedingPorts(
-            seeds=self.seeds, filter=self.seed_filter, warn=self.warn, submission=self.submission()
-        )
+        return SeedingPorts(seeds=self.seeds, filter=self.seed_filter, submission=self.submission())
 
     def draining(self) -> DrainPorts:
         return DrainPorts(
@@ -268,12 +259,11 @@ class World:
             validator=SchemaValidator(),
             coverages=self.coverages,
             journal=self.journal,
-            warn=self.warn,
         )
 
     def learning(self) -> LearningPorts:
         states = MemoryJobStates(self.jobs)
-        return LearningPorts(demands=self.demands, states=states, warn=self.warn)
+        return LearningPorts(demands=self.demands, states=states)
 
     def cancelling(self, **changes: object) -> CancellingPorts:
         ports: dict[str, object] = {
@@ -282,7 +272,6 @@ class World:
             "ledgers": self.ledgers,
             "cancellations": self.cancellations,
             "learning": self.learning(),
-            "warn": self.warn,
         }
         return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -300,7 +289,6 @@ class World:
             "seeds": self.seeds,
             "store": self.store,
             "learning": self.learning(),
-            "warn": self.warn,
         }
         return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -310,7 +298,6 @@ class World:
             "ending": self.ending(),
             "lost": self.lost,
             "watch": self.watch,
-            "warn": self.warn,
         }
         return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -320,7 +307,6 @@ class World:
             "board": self.board,
             "demands": self.demands,
             "watch": self.watch,
-            "warn": self.warn,
             "say": lambda message, **_: self.said.append(message),
         }
         return AwardingPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -336,7 +322,6 @@ class World:
             prober=MemoryProber(ways or {}),
             book=MemoryProbes(),
             clock=self.clock,
-            warn=self.warn,
         )
         ports: dict[str, object] = {
             "config": self,
@@ -346,7 +331,6 @@ class World:
             "readings": self.readings,
             "probing": probing,
             "clock": self.clock,
-            "warn": self.warn,
         }
         return ApplyingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -379,7 +363,6 @@ class World:
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,
-            "warn": self.warn,
             "pauses": self.pauses,
             "steady": self.steady,
         }

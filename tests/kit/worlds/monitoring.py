@@ -42,7 +42,6 @@ def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
         "decided": lambda: Staff(needed=3, kept=4, allowed=6),
         "strays": lambda tree, now: (0, 0),
         "ticked": lambda: Ticked(seconds_ago=1.0),
-        "warn": world.warn,
     }
     return SamplingPorts(**(all_of_them | changes))  # type: ignore[arg-type]
 

@@ -22,6 +22,7 @@ from tests.kit.schedules import (
     set_enabled,
 )
 from tests.kit.spiders import SpiderPlan, Start
+from tests.kit.warned import Warned
 from tests.kit.worlds.memory import START, make_tree
 
 URLS = ("https://example.org/1", "https://example.org/2")
@@ -91,10 +92,11 @@ class Clocked:
         self.jobs: Any = Created()
         self.spiders: Any = MemorySpiders()
         self.rules: Any = MemoryRules()
-        self.warnings: list[str] = []
+        self.warned = Warned()
 
-    def warn(self, message: str, error: Exception) -> None:
-        self.warnings.append(f"{message}: {error}")
+    @property
+    def warnings(self) -> list[str]:
+        return self.warned.texts
 
     @property
     def planning(self) -> PlanningPorts:
@@ -116,7 +118,7 @@ class Clocked:
         self.spiders.put("default", "docs", "shop", plan, self.now)
 
     def tick(self, time_left: Callable[[], float] = lambda: 120.0) -> int:
-        return run_due(self.firing, self.tree, self.now, time_left, self.warn)
+        return run_due(self.firing, self.tree, self.now, time_left)
 
     def run(self, key: str | None = None, name: str = "hourly") -> Job:
         return run_now(self.firing, self.tree, self.get(name), key, self.now)

@@ -89,7 +89,6 @@ class Parts:
             ports.clock,
             at_once,
             self._robots_turn_at,
-            ports.warn,
             on_the_way_seconds=on_the_way_seconds,
         )
         self.courtesy = Courtesy(
@@ -98,7 +97,7 @@ class Parts:
         self.passages = Passages(
             world, self.courtesy, self.robots, at_once, ports.pauses.turn, steady
         )
-        self.sower = Sower(ports.seeding, ports.clock, ports.warn, steady)
+        self.sower = Sower(ports.seeding, ports.clock, steady)
         self.leasing = Leasing(
             ports,
             name,

@@ -35,7 +35,7 @@ def test_as_many_are_allowed_as_the_account_has_by_a_bounded_number_of_calls(wan
     change = limit.change
     limit.change = lambda number: calls.append(number) or change(number)
 
-    found = allow(limit, want, lambda said, error: None)
+    found = allow(limit, want)
 
     assert (found or 0) == min(want, room)
     assert limit.current() == (found or None)
@@ -58,7 +58,7 @@ def test_lambda_that_stops_to_answer_while_it_is_tried_leaves_what_was_given(wor
 
     limit.change = changed
 
-    assert allow(limit, 90, world.warn) == 3
+    assert allow(limit, 90) == 3
 
 
 def test_who_was_held_up_sets_no_concurrency_of_an_older_decision(world):

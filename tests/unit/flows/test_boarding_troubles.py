@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.kit.bidding import BoardingPorts, Offered, boarding, offer_missing
 from tests.kit.jobs import JobState
 from tests.kit.kernel import RejectedError, StoreUnavailableError
+from tests.kit.warned import Warned
 from tests.kit.worlds.bidding import TERMS, start
 from tests.kit.worlds.memory import World
 
@@ -38,12 +39,9 @@ def world() -> World:
 
 
 def fill(world, board, time_left=lambda: 60.0):
-    told = []
-    ports = BoardingPorts(
-        jobs=world.jobs, board=board, warn=lambda message, error: told.append((message, error))
-    )
+    ports, warned = BoardingPorts(jobs=world.jobs, board=board), Warned()
     offered = offer_missing(ports, world.tree, TERMS, world.clock, time_left)
-    return offered, told
+    return offered, warned.texts
 
 
 def job(world, number):
@@ -74,13 +72,11 @@ def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, err
     start(world, "default", "docs", 3, board=False)
     board = Board(world, docs01=error)
 
-    offered, [(message, told)] = fill(world, board)
+    offered, [warning] = fill(world, board)
 
-    assert "default/docs/docs01" in message
-    assert (offered, told) == (
-        2,
-        error,
-    )
+    assert offered == 2
+    assert "default/docs/docs01" in warning
+    assert warning.endswith(f": {error}")
     assert said in job(world, 1).trouble
     assert "secret" not in job(world, 1).trouble
     # It has waited its time, and longer each time that it fails.
@@ -135,7 +131,7 @@ def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):
         def get(self, *key):
             return replace(world.jobs.get(*key), state=JobState.CANCELLED)
 
-    ports = BoardingPorts(jobs=Jobs(), board=world.board, warn=lambda *_: None)
+    ports = BoardingPorts(jobs=Jobs(), board=world.board)
 
     assert offer_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0) == 0
     assert list(world.board.head("main", 1)) == []

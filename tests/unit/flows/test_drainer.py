@@ -26,7 +26,7 @@ def drainer(world, batches=BATCHES, **changes):
     ports = world.draining()
     for name, part in changes.items():
         object.__setattr__(ports, name, part)
-    return Drainer(ports, "w", world.clock, world.warn, batches)
+    return Drainer(ports, "w", world.clock, batches)
 
 
 def test_the_items_of_every_lane_are_stored(world):

@@ -22,6 +22,7 @@ from tests.kit.records import (
     wire_of,
 )
 from tests.kit.requests import Coverage, Item, QueuedItem
+from tests.kit.warned import Warned, named
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
@@ -63,14 +64,13 @@ class World:
         self.queue = MemoryDataQueue()
         self.coverages = MemoryCoverages()
         self.journal = MemoryJournal()
-        self.troubles = []
+        self.warned = Warned()
         self.ports = DrainPorts(
             queue=self.queue,
             store=self.failing,
             validator=SchemaValidator(),
             coverages=self.coverages,
             journal=self.journal,
-            warn=lambda _, error: self.troubles.append(error),
         )
         self._tokens = 0
 
@@ -240,7 +240,9 @@ def test_while_the_store_is_away_items_wait_and_are_never_dropped(world):
         assert (done.stored, done.given_back, done.away) == (0, 2, True)
         assert done.dropped == (number == 0)
     assert world.queue.waiting([LANE]) == [2]
-    assert [type(error) for error in world.troubles] == [StoreUnavailableError] * MOST_ATTEMPTS * 2
+    assert [error for error, _ in world.warned.errors] == [
+        "StoreUnavailableError"
+    ] * MOST_ATTEMPTS * 2
 
     world.failing.away = False
     assert world.drain().stored == 2
@@ -376,5 +378,5 @@ def test_a_journal_or_a_count_that_is_away_keeps_nothing_from_being_stored(world
     done = world.drain()
 
     assert (done.stored, done.dropped) == (1, 1)
-    assert world.troubles == [error]
+    assert world.warned.errors == [named(error)]
     assert world.queue.waiting([LANE]) == [0]

@@ -13,7 +13,7 @@ def test_what_is_seen_is_emitted(world):
     put(world, 6)
     world.now += timedelta(seconds=10)
 
-    count = Emitter(metrics, world.warn).emit(look(world), MonitorLimits())
+    count = Emitter(metrics).emit(look(world), MonitorLimits())
 
     assert metrics.value(names.BACKLOG, tenant="default", biz="docs") == [6]
     assert metrics.value(names.OLDEST_WAITING, tenant="default") == [10]
@@ -23,7 +23,7 @@ def test_what_is_seen_is_emitted(world):
 
 def test_every_second_is_emitted_once_however_irregular_the_looks_are(world):
     metrics, put_in = Metrics(), 0
-    emitter = Emitter(metrics, world.warn)
+    emitter = Emitter(metrics)
     for pause in (3, 1, 61, 5, 0, 80, 2, 59):
         put(world, 2)
         put_in += 2
@@ -54,7 +54,7 @@ def test_values_that_cannot_be_put_cost_no_others(world):
     metrics = Half()
     put(world, 1)
 
-    Emitter(metrics, world.warn).emit(look(world), MonitorLimits())
+    Emitter(metrics).emit(look(world), MonitorLimits())
 
     assert metrics.value(names.LOOKS) == [1]
     assert any("were not emitted" in warning for warning in world.warnings)

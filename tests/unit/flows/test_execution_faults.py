@@ -10,6 +10,7 @@ from tests.kit.config import DetectorLimits
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
 from tests.kit.requests import CUT_OFF, CUT_OFFS, Entry, State
+from tests.kit.warned import named
 from tests.kit.worker import Worker
 from tests.kit.worlds.doubles import Failing, Titles
 from tests.kit.worlds.memory import DOCS, OTHER, START
@@ -83,7 +84,7 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
 
     assert (report.dead, report.done, report.stopped_because) == (10, 10, "idle")
     assert type(error).__name__ in tracked(world, ids[0]).error
-    assert world.troubles == [error] * 10
+    assert world.warned.errors == [named(error)] * 10
 
 
 def test_outcomes_that_break_the_store_are_buried_alone(world):

@@ -92,7 +92,7 @@ def told(
     world = World()
     said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), came or {}, *pulses)
     ports = {"store": said, "queue": said, "watch": said, "journal": journal or MemoryJournal()}
-    wired = ExplainingPorts(**(ports | broken), warn=world.warn)
+    wired = ExplainingPorts(**(ports | broken))
     return explain(wired, world.tree, "default", "docs", str(ID), at(seconds))
 
 
@@ -298,9 +298,7 @@ def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
     elsewhere = msgspec.structs.replace(tracked)
     said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0), {})
     world = World()
-    ports = ExplainingPorts(
-        store=said, queue=said, watch=said, journal=MemoryJournal(), warn=world.warn
-    )
+    ports = ExplainingPorts(store=said, queue=said, watch=said, journal=MemoryJournal())
 
     with pytest.raises(NotFoundError):
         explain(ports, world.tree, "acme", "docs", str(ID), START)

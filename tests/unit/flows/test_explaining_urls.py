@@ -30,7 +30,6 @@ def explained(world: SeedWorld, address: str, rule: str | None = None, **changes
         queue=world.queue,
         journal=world.journal,
         watch=world.watch,
-        warn=world.warn,
     )
     ports = {
         "requests": requests,
@@ -160,7 +159,6 @@ def test_a_request_that_is_gone_is_said_to_be(world):
         queue=world.queue,
         journal=world.journal,
         watch=world.watch,
-        warn=world.warn,
     )
     found = explained(world, url(1), requests=requests)
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.kit.fleet import Card
 from tests.kit.kernel import StoreUnavailableError
+from tests.kit.warned import Warned
 from tests.kit.worker import Heart, SteadyTime
 from tests.waiting import eventually
 
@@ -42,7 +43,7 @@ def register():
 
 @pytest.fixture
 def warnings():
-    return []
+    return Warned()
 
 
 @pytest.fixture
@@ -59,7 +60,6 @@ def heart(register, warnings, now):
         seconds=0.005,
         doubt_seconds=DOUBT_SECONDS,
         card=lambda: Card(done=len(register.beats)),
-        warn=lambda message, error: warnings.append(error),
         steady=SteadyTime(lambda: now[0]),
     )
     yield made
@@ -141,7 +141,7 @@ def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnin
     now[0] += 2.0
 
     assert heart.detached_seconds == 2.0
-    assert [type(error) for error in warnings] == [StoreUnavailableError]
+    assert [name for name, _ in warnings.errors] == ["StoreUnavailableError"]
 
     register.away = False
     eventually(lambda: heart.detached_seconds == 0.0, what="beats arrive again")

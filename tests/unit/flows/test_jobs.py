@@ -37,7 +37,6 @@ def ports(world: World, **changes: object) -> JobPorts:
         "ledgers": world.ledgers,
         "workers": world.workers,
         "waker": world,
-        "warn": world.warn,
     }
     return JobPorts(**(facts | changes))
 
@@ -246,7 +245,6 @@ def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0
         waker=world,
         rules=world.rules,
         journal=world.journal,
-        warn=world.warn,
         look_seconds=look_seconds,
     )
     return jobs.retry_failed(

@@ -23,6 +23,7 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import NotFoundError, StoreUnavailableError, UnknownBizError
 from tests.kit.spiders import Start
+from tests.kit.warned import Warned
 from tests.kit.worlds.memory import make_tree
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -49,11 +50,10 @@ def a_job(name: str = "night", tenant: str = "default", **changes: object) -> Jo
 class Office:
     def __init__(self, demands: MemoryDemands | None = None) -> None:
         self.demands = demands or MemoryDemands()
-        self.warned: list[str] = []
-        warn = lambda message, _: self.warned.append(message)  # noqa: E731
+        self.warned = Warned()
         self.jobs = MemoryJobs()
         states = MemoryJobStates(self.jobs)
-        self.ports = LearningPorts(demands=self.demands, states=states, warn=warn)
+        self.ports = LearningPorts(demands=self.demands, states=states)
 
     def measure(self, job: Job, memory: float = 100.0, seconds: float = 10.0, part: str = "w.1"):
         figures = RunFigures(
@@ -189,7 +189,7 @@ def test_one_run_that_cannot_be_learnt_from_does_not_keep_the_others() -> None:
         office.end(a_job(name))
 
     assert office.learn() == 1
-    [warning] = office.warned
+    [warning] = office.warned.texts
     assert " bad " in warning
 
 

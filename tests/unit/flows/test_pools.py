@@ -10,6 +10,7 @@ from tests.kit.config import Needs, PoolLimits, Tree
 from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry
+from tests.kit.warned import named
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, START, World, make_tree
 from tests.unit.flows.test_leaving import Hands
@@ -112,7 +113,7 @@ def test_a_pool_that_cannot_be_started_does_not_keep_the_others(world, pools, fa
     found = pools.scaled()
 
     assert (found["main"].started, found["large"].started) == (1, 1)
-    assert world.troubles == [fault]
+    assert world.warned.errors == [named(fault)]
 
 
 def test_usual_workers_that_cannot_be_looked_at_do_not_keep_a_pool(world, pools):
@@ -176,7 +177,6 @@ def test_who_buries_the_dead_of_another_pool_fills_their_places_there(world, poo
         staffing=world.staffing,
         workers=large,
         waker=pools.calls["large"],
-        warn=world.warn,
         pool="large",
     )
 
@@ -203,7 +203,6 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
         staffing=world.staffing,
         workers=large,
         waker=pools.calls["large"],
-        warn=world.warn,
         pool="large",
     )
 

@@ -34,6 +34,7 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.politeness import HostAsk
+from tests.kit.warned import Warned
 from tests.kit.worlds.memory import make_biz, make_tree
 
 URL = "https://example.org/test"
@@ -87,7 +88,7 @@ class Worker:
         self.hosts = MemoryHosts()
         self.prober = MemoryProber({URL: answer})
         self.book = MemoryProbes(lambda: self.steady)
-        self.warned = []
+        self.warned = Warned()
         self.ports = ProbingPorts(
             config=Config(tree),
             hosts=self.hosts,
@@ -96,7 +97,6 @@ class Worker:
             prober=self.prober,
             book=self.book,
             clock=lambda: NOW,
-            warn=lambda message, error: self.warned.append(message),
             pauses=pauses,
         )
 
@@ -287,7 +287,7 @@ def test_without_the_book_each_asks_for_itself():
     worker.ports = replace(worker.ports, book=Away())
 
     assert worker.probe() == FOUND
-    assert len(worker.warned) == 2
+    assert len(worker.warned.texts) == 2
 
 
 def test_without_turns_nothing_is_judged():

@@ -341,7 +341,7 @@ def test_a_queue_that_was_lost_is_filled_again_with_every_priority(world):
 
 def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(3)}})
-    done, warned = [], []
+    done = []
 
     class Indexing:
         def expire(self, lane, *args):
@@ -357,11 +357,11 @@ def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
         def __getattr__(self, name):
             return getattr(world.store, name)
 
-    changes = {"store": Indexing(), "warn": lambda message, error: warned.append(str(error))}
+    changes = {"store": Indexing()}
     run(world, **changes)
 
     assert done == ["lane"] * 3 + [recovery.INDEX_SECONDS] * 3
-    assert sorted(warned) == ["by hand", "by hand", "down"]
+    assert sorted(reason for _, reason in world.warned.errors) == ["by hand", "by hand", "down"]
     done.clear()
     run(world, time_left=recovery.MARGIN_SECONDS, **changes)
     assert done == ["lane"] * 3

@@ -59,7 +59,7 @@ def claim(number: int, **changes: object) -> Claim:
 
 def told(place: Place, *claims: Claim, visits: object = None) -> dict:
     given = visits or place.visits
-    return prepare(given, DOCS, place.world.biz, claims, by_number, place.world.warn)
+    return prepare(given, DOCS, place.world.biz, claims, by_number)
 
 
 def known(number: int, **changes: object) -> Visit:
@@ -179,7 +179,7 @@ def test_a_url_that_no_key_can_be_made_of_stops_no_other(place):
         return key_of(address)
 
     claims = [claim(1), claim(2)]
-    given = place.visits, DOCS, place.world.biz, claims, lambda *_: picky, place.world.warn
+    given = place.visits, DOCS, place.world.biz, claims, lambda *_: picky
     assert list(prepare(*given)) == [2]
     assert place.world.warnings == []
 
@@ -192,7 +192,7 @@ def test_a_page_has_the_key_that_its_rule_gives_it(place):
         return b"other rule's key"
 
     claims = [claim(1), claim(2, rule="other"), claim(3, rule="other")]
-    given = place.visits, DOCS, place.world.biz, claims, by_rule, place.world.warn
+    given = place.visits, DOCS, place.world.biz, claims, by_rule
     found = prepare(*given)
 
     keys = [found[number].key for number in (1, 2, 3)]
@@ -206,7 +206,7 @@ def test_where_a_resolver_is_not_there_its_pages_are_not_remembered_and_it_is_to
         return by_number(biz, rule)
 
     claims = [claim(1), claim(2, rule="other"), claim(3, rule="other")]
-    given = place.visits, DOCS, place.world.biz, claims, missing, place.world.warn
+    given = place.visits, DOCS, place.world.biz, claims, missing
 
     assert list(prepare(*given)) == [1]
     [said] = place.world.warnings

@@ -70,7 +70,6 @@ class Site:
             world.clock,
             at_once,
             self.turn_at,
-            world.warn,
             lambda: agent,
             remembered,
         )

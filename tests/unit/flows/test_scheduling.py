@@ -268,7 +268,7 @@ def test_schedules_that_cannot_be_read_stop_the_tick(world):
     world.schedules = Broken()
 
     with pytest.raises(StoreUnavailableError):
-        run_due(world.firing, world.tree, START, lambda: 120.0, world.warn)
+        run_due(world.firing, world.tree, START, lambda: 120.0)
 
 
 # ---- what it crawls ------------------------------------------------------------------------------

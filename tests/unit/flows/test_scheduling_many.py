@@ -33,7 +33,7 @@ def test_more_schedules_than_a_page_has_are_run_in_one_tick(world):
     world.put(name="often", cron="* * * * *", urls=URLS[:1])
     world.now += 2 * HOUR
 
-    run_due(world.firing, world.tree, world.now, lambda: 120.0, world.warn, page=3)
+    run_due(world.firing, world.tree, world.now, lambda: 120.0, page=3)
 
     fired = {key[2].partition(".")[0] for key in world.jobs.kept}
     assert fired == {"often", *(f"s{number}" for number in range(20))}
@@ -84,7 +84,7 @@ def test_schedules_have_so_much_of_a_tick_and_no_more(world):
     def clock() -> float:
         return next(times)
 
-    made = run_due(world.firing, world.tree, world.now, lambda: 120.0, world.warn, clock=clock)
+    made = run_due(world.firing, world.tree, world.now, lambda: 120.0, clock=clock)
     assert made == 1, "what is left is jobs' to be made and ended"
 
 

@@ -41,7 +41,6 @@ class Stand:
             limits,
             at_once,
             nothing,
-            self.parts.ports.warn,
         )
         return asyncio.run(settler.settle(self.holding.outcomes()))
 

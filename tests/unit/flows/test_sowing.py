@@ -40,7 +40,7 @@ def submitted(world, *numbers, **facts):
 
 @pytest.fixture
 def sower(world):
-    return Sower(world.seeding(), world.clock, world.warn)
+    return Sower(world.seeding(), world.clock)
 
 
 def end(sower, world, claim, outcome, *, lost=(), lane=DOCS):
@@ -103,7 +103,7 @@ def test_whoever_does_the_page_of_a_dead_worker_again_offers_the_same_seeds(worl
     outcomes = [(a_claim(1), found(2, 3))]
     assert sower.offer_links(DOCS, world.biz, outcomes) == 2  # and it dies
 
-    another = Sower(world.seeding(), world.clock, world.warn)
+    another = Sower(world.seeding(), world.clock)
 
     assert another.offer_links(DOCS, world.biz, outcomes) == 0
     assert set(states(world)) == {1, 2, 3}
@@ -167,7 +167,7 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
 
 def test_many_links_are_offered_some_at_a_time(world):
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock, world.warn, offers=100)
+    sower = Sower(ports, world.clock, offers=100)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
     assert sower.offer_links(DOCS, world.biz, outcomes) == 190
@@ -265,7 +265,7 @@ def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(wo
 
 
 def test_adopted_requests_are_remembered_within_bounds(world):
-    sower = Sower(world.seeding(), world.clock, world.warn, most_adopted=3)
+    sower = Sower(world.seeding(), world.clock, most_adopted=3)
 
     for number in range(10, 20):
         sower.offer_links(DOCS, world.biz, [(a_claim(number), found(2))])

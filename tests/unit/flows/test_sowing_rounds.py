@@ -45,7 +45,7 @@ def test_a_worker_with_seeds_left_does_not_leave(world):
 def test_a_lane_is_looked_after_while_something_is_met_there(world):
     now = [1_000.0]
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock, world.warn, SteadyTime(lambda: now[0]))
+    sower = Sower(ports, world.clock, SteadyTime(lambda: now[0]))
     sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
 
     assert sower.hand_out(world.tree) == 1  # which keeps it active
@@ -69,7 +69,7 @@ def looks(sower, world, spy):
 
 def test_a_biz_that_is_gone_is_looked_after_no_more(world):
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock, world.warn)
+    sower = Sower(ports, world.clock)
     sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
     world.tree.bizs["default"].clear()
 
@@ -101,7 +101,7 @@ def faulty(world, tenant):
 
 @pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
 def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, served):
-    sower = Sower(faulty(world, broken), world.clock, world.warn)
+    sower = Sower(faulty(world, broken), world.clock)
     for lane in (DOCS, OTHER):
         sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
 
@@ -116,7 +116,7 @@ def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, 
 
 def offered(world):
     for lane in (DOCS, OTHER):
-        Sower(world.seeding(), world.clock, world.warn).offer_links(
+        Sower(world.seeding(), world.clock).offer_links(
             lane, world.biz, [(a_claim(1, lane=lane), found(2))]
         )
 

@@ -13,7 +13,9 @@ from tests.kit.kernel import (
     LimitRefusedError,
     StoreUnavailableError,
     metric_names,
+    warn,
 )
+from tests.kit.warned import Warned
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NO_FAULTS = [BacklogFullError("full", retry_after_seconds=1.0), LimitRefusedError("no more")]
@@ -41,13 +43,13 @@ class Away:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    return []
+def said() -> Warned:
+    return Warned()
 
 
 @pytest.fixture
-def faults(said) -> Faults:
-    return Faults(lambda message, error: said.append(f"{message}: {error}"))
+def faults() -> Faults:
+    return Faults()
 
 
 def test_a_part_that_fails_as_a_whole_is_warned_of_and_stops_no_other(faults, said):
@@ -60,34 +62,34 @@ def test_a_part_that_fails_as_a_whole_is_warned_of_and_stops_no_other(faults, sa
 
     assert done == [TickPart.SEEDS]
     assert faults.counts == {part: 1 for part in TickPart if part is not TickPart.SEEDS}
-    assert said == [f"no {part}: odd" for part in TickPart if part is not TickPart.SEEDS]
+    assert said.texts == [f"no {part}: odd" for part in TickPart if part is not TickPart.SEEDS]
 
 
 def test_what_a_part_warns_of_is_a_fault_of_it(faults, said):
     with faults.within(TickPart.SCHEDULES, ""):
         for name in ("a", "b"):
-            faults.warn(f"schedule {name} could not run", KeyError(name))
+            warn(f"schedule {name} could not run", KeyError(name))
     with faults.within(TickPart.SCALING, ""):
-        faults.warn("nobody started", OSError("away"))
+        warn("nobody started", OSError("away"))
 
     assert faults.counts == {TickPart.SCHEDULES: 2, TickPart.SCALING: 1}
-    assert len(said) == 3
+    assert len(said.texts) == 3
 
 
 @pytest.mark.parametrize("error", NO_FAULTS, ids=lambda it: type(it).__name__)
 def test_where_there_is_no_room_nothing_has_failed(faults, said, error):
     with faults.within(TickPart.SCHEDULES, ""):
-        faults.warn("it stays due", error)
+        warn("it stays due", error)
 
     assert faults.counts == {}
-    assert len(said) == 1
+    assert len(said.texts) == 1
 
 
 def test_what_is_warned_of_between_parts_is_no_fault_of_any(faults):
-    faults.warn("an alarm's", OSError())
+    warn("an alarm's", OSError())
     with faults.within(TickPart.SEEDS, ""):
         pass
-    faults.warn("an alarm's", OSError())
+    warn("an alarm's", OSError())
 
     assert faults.counts == {}
 
@@ -102,13 +104,13 @@ def test_another_tick_begins_without_the_faults_of_the_one_before(faults):
 
 @given(st.lists(st.sampled_from(TickPart)))
 def test_a_tick_is_told_with_the_sum_of_its_faults_and_noted_with_each(failed):
-    faults = Faults(lambda *_: None)
+    faults = Faults()
     for part in failed:
         with faults.within(part, ""):
             raise OSError
     sink, ticks = Sink(), MemoryTicks()
 
-    tell_tick(TickPorts(ticks=ticks, metrics=sink, warn=faults.warn), faults.counts, 2.5, START)
+    tell_tick(TickPorts(ticks=ticks, metrics=sink), faults.counts, 2.5, START)
 
     assert sink.values == {metric_names.TICKS: 1, metric_names.TICK_FAULTS: len(failed)}
     assert ticks.last().took_seconds == 2.5
@@ -118,19 +120,19 @@ def test_a_tick_is_told_with_the_sum_of_its_faults_and_noted_with_each(failed):
 def test_a_tick_that_cannot_be_noted_is_a_metric_all_the_same(faults, said):
     sink = Sink()
 
-    tell_tick(TickPorts(ticks=Away(), metrics=sink, warn=faults.warn), {}, 1.0, START)
+    tell_tick(TickPorts(ticks=Away(), metrics=sink), {}, 1.0, START)
 
     assert sink.values[metric_names.TICKS] == 1
-    assert len(said) == 1
+    assert len(said.texts) == 1
 
 
 def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_told(said):
     sink, ticks = Sink(), MemoryTicks()
     ticks.note(1.0, {})
     for place in (ticks, Away()):
-        ports = TickPorts(ticks=place, metrics=sink, warn=lambda what, why: said.append(what))
+        ports = TickPorts(ticks=place, metrics=sink)
         tell_fault(ports, TickPart.STARTS, "an-event", START)
 
     assert sink.values == {metric_names.TICK_FAULTS: 1}
     assert ticks.last().faults == {"starts": 1}
-    assert len(said) == 1
+    assert len(said.texts) == 1

@@ -35,6 +35,7 @@ from tests.kit.trials import (
     tried,
     try_rule,
 )
+from tests.kit.warned import Warned
 from tests.kit.worlds.memory import RULE, make_biz, make_tree
 
 URL = "https://example.org/list"
@@ -89,7 +90,7 @@ class Fleet:
             self.tree = msgspec.structs.replace(self.tree, stage=stage)
         self.fetcher = MemoryFetcher({**ROBOTS, URL: PAGE, **dict(answers)})
         self.hosts = MemoryHosts()
-        self.warned = []
+        self.warned = Warned()
         self.ports = TrialPorts(
             config=Config(self.tree),
             hosts=self.hosts,
@@ -100,7 +101,6 @@ class Fleet:
             clock=lambda: datetime.now(UTC),
             check=check_rule,
             read=read_by_rule,
-            warn=lambda message, error: self.warned.append(message),
         )
         self.trials = MemoryTrials(self.answer)
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_told_of_a_host_costs_nobody_the_answer():
     fleet.ports = replace(fleet.ports, hosts=Silent(fleet.hosts))
 
     assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
-    assert len(fleet.warned) == 1
+    assert len(fleet.warned.texts) == 1
 
 
 # ---- reading -------------------------------------------------------------------------------------

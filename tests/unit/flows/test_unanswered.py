@@ -80,7 +80,7 @@ def test_a_lease_that_comes_late_is_looked_for_again(world):
 
 def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
     queue = Mute(world.queue, "lease")
-    lost = Unanswered(queue, world.clock, world.warn)
+    lost = Unanswered(queue, world.clock)
     submitted(world, *URLS[:2])
     until = world.now + timedelta(seconds=60)
     with pytest.raises(StoreUnavailableError), lost.asking(DOCS, "w.n.1", until):
@@ -95,7 +95,7 @@ def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
 
 def test_of_leases_without_an_answer_the_latest_are_looked_for(world):
     queue = Mute(world.queue, "lease", 7)
-    lost = Unanswered(queue, world.clock, world.warn, most=5)
+    lost = Unanswered(queue, world.clock, most=5)
     submitted(world, *URLS[:7])
     until = world.now + timedelta(seconds=60)
     for number in range(7):
@@ -123,7 +123,7 @@ def test_where_the_index_does_not_answer_for_one_lane_the_others_are_looked_afte
 
     submitted(world, *URLS[:2])
     queue = Partly(world.queue, "lease")
-    lost = Unanswered(queue, world.clock, world.warn)
+    lost = Unanswered(queue, world.clock)
     for lane, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
         queue.left = 1
         with contextlib.suppress(StoreUnavailableError), lost.asking(lane, token, until):

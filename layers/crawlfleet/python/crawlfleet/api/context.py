@@ -79,10 +79,6 @@ class Context(Protocol):
         """Tell the time."""
         ...
 
-    def warn(self, message: str, error: Exception) -> None:
-        """Log what went wrong without stopping the work."""
-        ...
-
     def refusal(self) -> str | None:
         """Say why the newest configuration is not in force; None where it is."""
         ...

@@ -323,7 +323,7 @@ def _run(call: Call, biz: str, name: str) -> Response[str]:
         schedules=call.context.schedules.schedules, starting=jobs.starting
     )
     job = dispatcher.run_now(ports, call.tree, schedule, key, call.now)
-    wake_for(job, jobs.workers, jobs.waker, jobs.warn)
+    wake_for(job, jobs.workers, jobs.waker)
     return shown(202, started_view(job))
 
 

@@ -31,6 +31,7 @@ from crawlfleet.crawling.frontier.models import (
 )
 from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words
 from crawlfleet.requests.submission.admission import RESERVED, is_reserved
@@ -302,7 +303,7 @@ def _offer_seeds(call: Call, biz: str) -> Response[str]:
         try:
             dispatch.hand_out(ports, tree, lane, found, call.now, most=accepted)
         except CrawlfleetError as error:
-            call.context.warn("seeds are stored, and handed out by the next tick", error)
+            warn("seeds are stored, and handed out by the next tick", error)
     wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
     if len(wrong) == len(answers):
         raise InvalidRequestError(problem for error in wrong for problem in error.problems)

@@ -80,7 +80,6 @@ def awarding_ports(parts: Parts, watch: Watch) -> AwardingPorts:
         board=RedisBoard(parts.redis),
         demands=MongoDemands(parts.nodes),
         watch=watch,
-        warn=parts.warn,
         say=parts.log.info,
     )
 
@@ -105,7 +104,6 @@ def applying_ports(
         prober=prober,
         book=RedisProbes(parts.redis),
         clock=clock,
-        warn=parts.warn,
     )
     return ApplyingPorts(
         config=parts.config,
@@ -115,7 +113,6 @@ def applying_ports(
         readings=readings,
         probing=probing,
         clock=clock,
-        warn=parts.warn,
     )
 
 
@@ -131,7 +128,6 @@ def staffing_ports(parts: Parts) -> StaffingPorts:
             staffing=parts.staffing,
             workers=parts.workers_of(pool.name),
             waker=parts.waker_of(pool.function),
-            warn=parts.warn,
             pool=pool.name,
         )
         for pool in settings.every_pool
@@ -181,7 +177,6 @@ class Consumer:
             validator=self._validator,
             coverages=self._coverages,
             journal=self._recovery.journal,
-            warn=parts.warn,
         )
         self._advancing = advancing_ports(
             parts,
@@ -283,7 +278,6 @@ class Consumer:
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,
-                warn=parts.warn,
                 pool=parts.settings.pool,
             )
             return await Worker(ports, worker).run()

@@ -77,10 +77,6 @@ class Parts:
         # print the sentence and drop the fields, the reasons among them.
         Logger(service=PRODUCT, level=settings.log_level).append_keys(service=service)
 
-    def warn(self, message: str, error: Exception) -> None:
-        """Log what went wrong without stopping the work; facts are fields."""
-        self.log.warning(message, extra={"error": type(error).__name__, "reason": str(error)})
-
     @cached_property
     def secrets(self) -> "SecretStore":
         """Secrets Manager."""

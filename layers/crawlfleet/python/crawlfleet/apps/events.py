@@ -232,7 +232,7 @@ class EventStarts:
             raise
         except (RejectedError, NoConfigurationError) as error:
             return self._refuse(event, error)
-        wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
+        wake_for(job, self._parts.workers, self._parts.waker)
         told: dict[str, int | str] = {"job": job.name, "tasks": job.size, "state": job.state.value}
         whose = {"tenant": job.tenant, "biz": job.biz, "spider": str(job.spider)}
         self._parts.log.info("started by an event", extra={**told, **whose})

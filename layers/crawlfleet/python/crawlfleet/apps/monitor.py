@@ -23,6 +23,7 @@ from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
 from crawlfleet.fleet.staffing import decided
 from crawlfleet.jobs.ports import JobStore
 from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import MetricSink
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
@@ -57,7 +58,6 @@ class Alarms:
             metrics=metrics,
             clock=parts.now,
             stage=settings.stage,
-            warn=parts.warn,
         )
         self._memory = Memory()
         self._by = f"monitor-{uuid4().hex[:12]}"
@@ -86,7 +86,7 @@ def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
     try:
         tree = parts.config.current()
     except CrawlfleetError as error:
-        parts.warn("there is no configuration", error)
+        warn("there is no configuration", error)
         return None, str(error)
     return tree, refusal(parts)
 
@@ -119,7 +119,6 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         decided=lambda: decided(parts.staffing),
         strays=strays,
         ticked=RedisTicks(parts.redis).last,
-        warn=parts.warn,
         pools=lambda: pool_states(parts),
         unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
     )
@@ -176,7 +175,7 @@ class Monitor:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         metrics = EmfMetrics(parts.settings.stage)
-        self._emitter = Emitter(metrics, parts.warn)
+        self._emitter = Emitter(metrics)
         self._alarms = Alarms(parts, metrics)
 
     @cached_property
@@ -205,7 +204,7 @@ class Monitor:
 
     def _blind(self, error: CrawlfleetError, refused: str | None) -> Sample:
         """Without so much as the address or password of Redis, which the secret store has."""
-        self._parts.warn("nothing could be looked at", error)
+        warn("nothing could be looked at", error)
         return Sample(
             at=self._parts.now(),
             parts=(NodeHealth(part="redis", name="redis", up=False, error=str(error)),),

@@ -89,6 +89,5 @@ async def _answer(parts: Parts, shared: TrialParts, question: Question, who: str
             clock=shared.clock,
             check=check_reader,
             read=try_rule,
-            warn=parts.warn,
         )
         return await tried(ports, question, f"trial-{who}")

@@ -41,7 +41,6 @@ def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
     return SeedingPorts(
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
-        warn=parts.warn,
         resolver=RESOLVERS,
         submission=submission,
         jobs=MongoJobStates(parts.nodes),
@@ -58,9 +57,7 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
         learning=LearningPorts(
             demands=MongoDemands(parts.nodes),
             states=MongoJobStates(parts.nodes),
-            warn=parts.warn,
         ),
-        warn=parts.warn,
     )
 
 
@@ -72,10 +69,7 @@ def advancing_ports(
     What ``submission`` remembers of a backlog is for one thread: it is to be this one's own.
     """
     jobs = MongoJobs(parts.nodes)
-    warn = submission.warn
-    learning = LearningPorts(
-        demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
-    )
+    learning = LearningPorts(demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes))
     return AdvancingPorts(
         expanding=ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=submission),
         ending=EndingPorts(
@@ -84,11 +78,9 @@ def advancing_ports(
             seeds=seeds,
             store=parts.store,
             learning=learning,
-            warn=warn,
         ),
         lost=MongoLostJobs(parts.nodes),
         watch=watch,
-        warn=warn,
     )
 
 
@@ -104,7 +96,6 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
         watch=RedisWatch(parts.redis),
         journal=MongoJournal(parts.nodes),
         pools=MongoPoolBook(parts.nodes),
-        warn=parts.warn,
     )
 
 
@@ -117,5 +108,4 @@ def watch_ports(recovery: RecoveryPorts, hosts: Hosts) -> WatchPorts:
         hosts=hosts,
         disowning=recovery.disowning,
         journal=recovery.journal,
-        warn=recovery.warn,
     )

@@ -46,7 +46,6 @@ class RouterContext:
         self._parts = parts
         self.settings = parts.settings
         self.now = parts.now
-        self.warn = parts.warn
 
     @cached_property
     def config(self) -> ConfigCentre:
@@ -96,7 +95,6 @@ class RouterContext:
             queue=parts.queue,
             journal=MongoJournal(parts.nodes),
             watch=self.watch,
-            warn=parts.warn,
         )
 
     @cached_property
@@ -130,7 +128,6 @@ class RouterContext:
             waker=parts.waker,
             rules=self.submission.rules,
             journal=MongoJournal(parts.nodes),
-            warn=parts.warn,
         )
 
     @cached_property
@@ -205,7 +202,6 @@ class RouterContext:
             ledgers=parts.ledgers,
             workers=parts.workers,
             waker=parts.waker,
-            warn=parts.warn,
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -92,12 +92,11 @@ class Scheduler:
     def __init__(self, parts: Parts, verbs: Verbs = Verbs()) -> None:
         self._parts = parts
         self._verbs = verbs
-        # What is warned of in a tick is a fault of it, for whoever looks.
-        self._faults = Faults(parts.warn)
-        warn = self._faults.warn
+        # Warnings of a tick count as faults of the part that is under way.
+        self._faults = Faults()
         metrics = EmfMetrics(parts.settings.stage)
-        self._telling = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics, warn=parts.warn)
-        self._submission = replace(submission_ports(parts), warn=warn)
+        self._telling = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics)
+        self._submission = submission_ports(parts)
         self._firing = FiringPorts(
             schedules=MongoSchedules(parts.nodes),
             starting=StartingPorts(
@@ -108,14 +107,14 @@ class Scheduler:
             ),
         )
         self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
-        self._seeding = replace(seeding_ports(parts, self._submission), warn=warn)
+        self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
-        self._recovery = replace(recovery_ports(parts), warn=warn)
+        self._recovery = recovery_ports(parts)
         self._rehoming = RehomingPorts(recovery=self._recovery, say=parts.log.warning)
-        self._cancelling = replace(cancelling_ports(parts), warn=warn)
+        self._cancelling = cancelling_ports(parts)
         self._hosts = RedisHosts(parts.redis)
         self._learning = LearningPorts(
-            demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
+            demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes)
         )
         self._strays = StrayPorts(
             bizs=RedisBizs(parts.redis),
@@ -133,7 +132,6 @@ class Scheduler:
             board=RedisBoard(parts.redis),
             demands=MongoDemands(parts.nodes),
             watch=self._recovery.watch,
-            warn=warn,
             say=parts.log.info,
         )
         self._scaling = ScalingPorts(
@@ -144,13 +142,11 @@ class Scheduler:
                 hosts=self._hosts,
                 store=parts.store,
                 jobs=self._advancing.expanding.jobs,
-                warn=warn,
             ),
             staffing=parts.staffing,
             workers=parts.workers,
             waker=parts.waker,
             limit=parts.limit,
-            warn=warn,
             pools={
                 pool.name: PoolPorts(
                     workers=parts.workers_of(pool.name),
@@ -216,9 +212,7 @@ class Scheduler:
         self._clock.sync()
         self._staff(done)
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
-            done["fires"] = self._verbs.run_due(
-                self._firing, tree, self._parts.now(), time_left, faults.warn
-            )
+            done["fires"] = self._verbs.run_due(self._firing, tree, self._parts.now(), time_left)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
         with faults.within(TickPart.JOBS, "jobs that wait could not be given to workers"):

@@ -18,7 +18,6 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         intake=RememberedIntake(RedisIntake(parts.redis)),
         workers=parts.workers,
         waker=parts.waker,
-        warn=parts.warn,
         crews={
             pool.name: Crew(parts.workers_of(pool.name), parts.waker_of(pool.function))
             for pool in parts.settings.pools

@@ -13,6 +13,7 @@ from crawlfleet.fleet.redis.registry import RedisWatch
 from crawlfleet.fleet.redis.staffing import RedisTicks
 from crawlfleet.fleet.status import headcount
 from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.log import warn
 from crawlfleet.monitoring.fleet_view import AtWork, at_work
 from crawlfleet.monitoring.models import Vitals
 from crawlfleet.monitoring.store_health import PartHealth
@@ -77,7 +78,7 @@ class Platform:
         try:
             self._parts.config.current()
         except CrawlfleetError as error:
-            self._parts.warn("there is no configuration", error)
+            warn("there is no configuration", error)
             return {"config": "cannot be read"}
         return {"config": "ok", **self._health.answers()}
 
@@ -111,7 +112,7 @@ class Platform:
                 for pool in parts.settings.pools
             ]
         except CrawlfleetError as error:
-            parts.warn("the workers could not be counted", error)
+            warn("the workers could not be counted", error)
             return None
         limits = parts.config.current().stage.detector
         return headcount(pulses, limits, present=present, pools=pools)
@@ -120,7 +121,7 @@ class Platform:
         try:
             return RedisTicks(self._parts.redis).last()
         except CrawlfleetError as error:
-            self._parts.warn("the scheduler's latest tick could not be read", error)
+            warn("the scheduler's latest tick could not be read", error)
             return None
 
     def _find_at_work(self) -> AtWork:

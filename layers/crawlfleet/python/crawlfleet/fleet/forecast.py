@@ -42,6 +42,7 @@ from crawlfleet.fleet.models import Demand, LaneDemand
 from crawlfleet.fleet.ports import Outlook
 from crawlfleet.fleet.queue_sampler import Glimpses
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.queue.ports import Overview
@@ -121,7 +122,7 @@ class UnmadeJobs(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookPorts:
-    """What a look ahead needs of the world; ``warn`` is told what is wrong but not fatal.
+    """What a look ahead needs of the world.
 
     ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
     looked at in one go.
@@ -133,7 +134,6 @@ class OutlookPorts:
     hosts: Hosts
     store: RequestStore
     jobs: UnmadeJobs
-    warn: Callable[[str, Exception], None]
     steady: Callable[[], float] = time.monotonic
     most_hosts: int = MOST_HOSTS
 
@@ -198,7 +198,7 @@ def _unmade(ports: OutlookPorts, tree: Tree, now: datetime) -> list[LaneDemand]:
         if not waiting and tree.stage.bidding is not None:
             waiting = ports.jobs.placing(1)
     except StoreUnavailableError as error:
-        ports.warn("whether jobs are to be made into tasks is not known", error)
+        warn("whether jobs are to be made into tasks is not known", error)
         return []
     return [LaneDemand(backlog=1)] if waiting else []
 
@@ -264,7 +264,7 @@ def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
     least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
     long = [view for view in views if view.work.queued > least]
     long.sort(key=lambda view: -view.work.queued)
-    glimpses = Glimpses(ports.store, ports.warn, ports.steady)
+    glimpses = Glimpses(ports.store, ports.steady)
     for place, view in enumerate(long):
         entries = ports.outlook.glimpse(view.lane, GLIMPSED) if place < GLIMPSED_LANES else []
         view.met, view.is_stuck = glimpses.hosts(view.lane, view.biz, entries)

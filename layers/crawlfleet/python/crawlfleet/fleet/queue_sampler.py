@@ -14,6 +14,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.ports import RequestStore
@@ -30,18 +31,15 @@ class Glimpses:
 
     Args:
         store: Where requests are read.
-        warn: Is told of requests that could not be read, once for each lane.
         steady: Seconds since some moment, on a clock that nobody sets.
     """
 
     def __init__(
         self,
         store: RequestStore,
-        warn: Callable[[str, Exception], None],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._warn = warn
         self._steady = steady
         self._until = steady() + GLIMPSE_SECONDS
         #: Nodes that were slow, and whether they did not answer in the end.
@@ -62,7 +60,7 @@ class Glimpses:
             try:
                 url = self._url(lane, biz, entry.id)
             except StoreError as error:
-                self._warn(f"requests of {lane.tenant}/{lane.biz} could not be read", error)
+                warn(f"requests of {lane.tenant}/{lane.biz} could not be read", error)
                 self._note(nodes, began, failed=True)
                 return met, True
             self._note(nodes, began, failed=False)

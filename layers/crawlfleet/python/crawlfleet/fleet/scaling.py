@@ -8,7 +8,7 @@ How many invocations of the workers' function there may be at once (SPEC.md A12)
 As many as are wanted, or as many of them as the account has to give.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ from crawlfleet.fleet.models import Demand, Staff, staffed_as
 from crawlfleet.fleet.ports import ConcurrencyLimit, Staffing, Workers
 from crawlfleet.fleet.staffing import is_fresh, start_missing
 from crawlfleet.kernel.errors import LimitRefusedError, StoreError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.ports import Waker
@@ -32,9 +33,7 @@ from crawlfleet.requests.ports import Waker
 PROBES: Final = 12
 
 
-def allow(
-    limit: ConcurrencyLimit, wanted: int, warn: Callable[[str, Exception], None]
-) -> int | None:
+def allow(limit: ConcurrencyLimit, wanted: int) -> int | None:
     """Allow so many; returns how many there may be then, None where that is not known.
 
     Where the account has not so many to give it is as many as it has, and never fewer than there
@@ -90,7 +89,7 @@ class PoolPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPorts:
-    """What scaling needs of the world; ``warn`` is told what is wrong but not fatal.
+    """What scaling needs of the world.
 
     ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
     """
@@ -100,7 +99,6 @@ class ScalingPorts:
     workers: Workers
     waker: Waker
     limit: ConcurrencyLimit
-    warn: Callable[[str, Exception], None]
     pools: Mapping[str, PoolPorts] = field(default_factory=dict)
 
     def of(self, pool: str) -> PoolPorts:
@@ -142,7 +140,7 @@ def scale_all(ports: ScalingPorts, tree: Tree, clock: Clock) -> dict[str, Scaled
             if pool == MAIN_POOL:
                 failed = error
             else:
-                ports.warn(f"the pool {pool} could not be scaled", error)
+                warn(f"the pool {pool} could not be scaled", error)
     if failed is not None:
         raise failed
     return found
@@ -162,7 +160,7 @@ def scale(ports: ScalingPorts, tree: Tree, clock: Clock, pool: str = MAIN_POOL) 
     kept = _kept(ports, tree, pool, paces, demand)
     staff = _decided(ports, tree, pool, demand, live, kept)
     staff, limit = _allowed(ports, pool, staff)
-    started = start_missing(one.workers, one.waker, staff.startable, clock, ports.warn)
+    started = start_missing(one.workers, one.waker, staff.startable, clock)
     return Scaled(staff=staff, backlog=demand.backlog, live=live, started=started, limit=limit)
 
 
@@ -234,7 +232,7 @@ def _allowed(ports: ScalingPorts, pool: str, staff: Staff) -> tuple[Staff, int |
     limit = None
     for _ in range(TRIES):
         target = reserved(staff, pool_limit.ceiling)
-        limit = allow(pool_limit, target, ports.warn)
+        limit = allow(pool_limit, target)
         standing = ports.staffing.read(name)
         if not is_fresh(standing):
             # Redis has lost it. The next look decides anew.

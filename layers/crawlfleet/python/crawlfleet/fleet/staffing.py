@@ -6,7 +6,7 @@ pool, and of the one that the dead were of. Nor is work that was handed back: wh
 somebody is there for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import Final
 from crawlfleet.fleet.models import Mustered, Shown, Staff, Staffed, WorkReport, staffed_as
 from crawlfleet.fleet.ports import Staffing, Workers
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.ports import Waker
@@ -37,7 +38,7 @@ _NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaffingPorts:
-    """What a worker needs for it; ``warn`` is told what is wrong but not fatal.
+    """What a worker needs for it.
 
     ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
     """
@@ -45,7 +46,6 @@ class StaffingPorts:
     staffing: Staffing
     workers: Workers
     waker: Waker
-    warn: Callable[[str, Exception], None]
     pool: str = MAIN_POOL
     elsewhere: "Mapping[str, StaffingPorts]" = field(default_factory=dict)
 
@@ -61,9 +61,9 @@ def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
         if not is_fresh(standing):
             return 0
         wanted = standing.staff.startable
-        return start_missing(ports.workers, ports.waker, wanted, clock, ports.warn)
+        return start_missing(ports.workers, ports.waker, wanted, clock)
     except StoreUnavailableError as error:
-        ports.warn("missing workers could not be started; the next tick starts them", error)
+        warn("missing workers could not be started; the next tick starts them", error)
         return 0
 
 
@@ -75,7 +75,7 @@ def succeed(ports: StaffingPorts, clock: Clock, report: WorkReport) -> int:
     """
     started = replace_missing(ports, clock) if report.stopped_because == "time" else 0
     if report.handed_back and not started:
-        started = start_missing(ports.workers, ports.waker, 1, clock, ports.warn)
+        started = start_missing(ports.workers, ports.waker, 1, clock)
     return started
 
 
@@ -90,7 +90,7 @@ def replace_dead(ports: StaffingPorts, pools: Iterable[str], clock: Clock) -> in
         try:
             started += replace_missing(other, clock) if other is not None else 0
         except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
-            ports.warn(f"missing workers of the pool {pool} could not be started", error)
+            warn(f"missing workers of the pool {pool} could not be started", error)
     return started
 
 
@@ -99,7 +99,6 @@ def start_missing(
     waker: Waker,
     wanted: int,
     clock: Clock,
-    warn: Callable[[str, Exception], None],
 ) -> int:
     """Start those of ``wanted`` that are missing; returns how many.
 
@@ -138,7 +137,7 @@ def muster(
     try:
         return ports.staffing.muster(staffed_as(ports.pool), worker, pace, now, paces)
     except StoreUnavailableError as error:
-        ports.warn("whether this worker is still wanted is not known", error)
+        warn("whether this worker is still wanted is not known", error)
         return None
 
 

@@ -5,17 +5,17 @@ this is not only in a log, each warning of a part counts as a fault of it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Lock
 from typing import Final
 
 from crawlfleet.fleet.models import TickPart
 from crawlfleet.fleet.ports import Ticks
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
+from crawlfleet.kernel.log import counted, warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 
 #: Where there is no more room, or the account has no more to give, the tick has done its work.
@@ -23,39 +23,28 @@ _NO_FAULTS: Final = (BacklogFullError, LimitRefusedError)
 
 
 class Faults:
-    """What of a tick has failed, by part. Whatever a part is made of warns through :meth:`warn`.
+    """Count the faults of a tick by part: each warning that its thread gives meanwhile is one."""
 
-    Args:
-        warn: Is told what is wrong but not fatal.
-    """
-
-    def __init__(self, warn: Callable[[str, Exception], None]) -> None:
-        self._warn = warn
-        self._lock = Lock()
-        self._part: TickPart | None = None
+    def __init__(self) -> None:
         self.counts: Counter[TickPart] = Counter()
 
     def begin(self) -> None:
-        """Another tick begins."""
+        """Begin another tick."""
         self.counts = Counter()
 
     @contextmanager
     def within(self, part: TickPart, otherwise: str) -> Iterator[None]:
-        """Do a part in the block; where it fails as a whole, ``otherwise`` is what is warned of."""
-        self._part = part
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  the other parts must go on
-            self.warn(otherwise, error)
-        finally:
-            self._part = None
+        """Do a part in the block; warn of ``otherwise`` where it fails as a whole."""
 
-    def warn(self, message: str, error: Exception) -> None:
-        """Warn, and count it for the part that is under way. Threads may call it."""
-        if self._part is not None and not isinstance(error, _NO_FAULTS):
-            with self._lock:
-                self.counts[self._part] += 1
-        self._warn(message, error)
+        def count(error: Exception) -> None:
+            if not isinstance(error, _NO_FAULTS):
+                self.counts[part] += 1
+
+        with counted(count):
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001  the other parts must go on
+                warn(otherwise, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +53,6 @@ class TickPorts:
 
     ticks: Ticks
     metrics: MetricSink
-    warn: Callable[[str, Exception], None]
 
 
 def tell_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
@@ -76,7 +64,7 @@ def tell_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> No
     try:
         ports.ticks.tell_fault(part, what)
     except StoreUnavailableError as error:
-        ports.warn("nobody hears of this fault but by its metric", error)
+        warn("nobody hears of this fault but by its metric", error)
 
 
 def tell_tick(
@@ -91,4 +79,4 @@ def tell_tick(
     try:
         ports.ticks.note(took_seconds, faults)
     except StoreUnavailableError as error:
-        ports.warn("nobody hears of this tick but by its metrics", error)
+        warn("nobody hears of this tick but by its metrics", error)

@@ -16,6 +16,7 @@ from crawlfleet.jobs.completion import EndingPorts, end_jobs
 from crawlfleet.jobs.expansion import ExpandingPorts, expand
 from crawlfleet.jobs.ports import LostJobs
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
 TURN: Final = "expanding"
@@ -25,13 +26,12 @@ TERM: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvancingPorts:
-    """What a round needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What a round needs of the world."""
 
     expanding: ExpandingPorts
     ending: EndingPorts
     lost: LostJobs
     watch: Watch
-    warn: Callable[[str, Exception], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def _take_turn(
     try:
         return ports.watch.take_turn(turn, by, every, term)
     except StoreUnavailableError as error:
-        ports.warn("whose turn it is to make tasks is not known", error)
+        warn("whose turn it is to make tasks is not known", error)
         return False
 
 
@@ -99,4 +99,4 @@ def _end_turn(ports: AdvancingPorts, by: str, turn: str = TURN) -> None:
     try:
         ports.watch.end_turn(turn, by)
     except StoreUnavailableError as error:
-        ports.warn("the turn to make tasks could not be given back", error)
+        warn("the turn to make tasks could not be given back", error)

@@ -36,6 +36,7 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
     UnknownBizError,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import RequestStore
 
@@ -143,7 +144,7 @@ class _Came(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellingPorts:
-    """The world, as cancelling needs it. ``warn`` is told what is wrong but not fatal.
+    """The world, as cancelling needs it.
 
     ``batch`` and ``call_seconds`` bound what is swept between two looks at the time, and by a call.
     """
@@ -153,7 +154,6 @@ class CancellingPorts:
     ledgers: Ledgers
     cancellations: Cancellations
     learning: LearningPorts
-    warn: Callable[[str, Exception], None]
     batch: int = BATCH
     call_seconds: float = CALL_SECONDS
 
@@ -237,12 +237,12 @@ def _go_on(
     try:
         return _sweep(ports, tree, job, by, now, time_left)
     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-        ports.warn(f"job {job.name} of {job.tenant}/{job.biz} could not be cancelled yet", error)
+        warn(f"job {job.name} of {job.tenant}/{job.biz} could not be cancelled yet", error)
         trouble = f"cannot be cancelled yet: {_trouble(error)}"
         try:
             ports.jobs.swept(job, now, now + LATER, trouble)
         except CrawlfleetError as unseen:
-            ports.warn("a job's trouble could not be written down", unseen)
+            warn("a job's trouble could not be written down", unseen)
         return _Came.LATER
 
 
@@ -252,7 +252,7 @@ def _announce(ports: CancellingPorts, keys: Sequence[JobKey]) -> None:
     try:
         ports.cancellations.announce(keys)
     except CrawlfleetError as error:
-        ports.warn("the workers could not be told of cancelled jobs", error)
+        warn("the workers could not be told of cancelled jobs", error)
 
 
 def _share_of(time_left: Callable[[], float]) -> Callable[[], float]:

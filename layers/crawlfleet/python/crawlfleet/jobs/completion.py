@@ -34,6 +34,7 @@ from crawlfleet.jobs.ports import JobStore, LostJobs
 from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
 from crawlfleet.kernel.errors import ConfigError, RejectedError, StoreError, UnknownBizError
 from crawlfleet.kernel.ids import FINAL_STATES
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import RequestStore
@@ -106,14 +107,13 @@ SEEDS: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingPorts:
-    """What ending jobs needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What ending jobs needs of the world."""
 
     jobs: JobStore
     ledgers: Ledgers
     seeds: SeedStore
     store: RequestStore
     learning: LearningPorts
-    warn: Callable[[str, Exception], None]
 
 
 def end_jobs(
@@ -183,7 +183,7 @@ def _look(
         if isinstance(error, StoreError | UnknownBizError | ConfigError):
             away[job.key[:2]] = trouble
         if not isinstance(error, RejectedError):
-            ports.warn(f"it is not known whether job {'/'.join(job.key)} has ended", error)
+            warn(f"it is not known whether job {'/'.join(job.key)} has ended", error)
     ports.jobs.look(job, now, trouble, now + max(wait, timedelta(seconds=1)), left)
     return False
 

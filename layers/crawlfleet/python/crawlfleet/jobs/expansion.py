@@ -38,6 +38,7 @@ from crawlfleet.kernel.errors import (
     UnknownRuleError,
 )
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with
@@ -230,7 +231,7 @@ def _take_turn(
         trouble, wait = _trouble(error), after_trouble(job.troubles)
         if not isinstance(error, RejectedError):
             name = "/".join(job.key)
-            ports.submission.warn(f"job {name} makes no tasks for now", error)
+            warn(f"job {name} makes no tasks for now", error)
     now = clock()
     ports.jobs.look(job, now, trouble, now + wait)
 

@@ -1,7 +1,7 @@
 """Jobs as clients see them: started, listed, looked at, cancelled, their failed tasks retried."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -33,7 +33,7 @@ RETRIES: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPorts:
-    """The world, as starting and looking need it. ``warn`` is told what is wrong but not fatal.
+    """The world, as starting and looking need it.
 
     ``retries`` and ``retry_seconds`` bound what is retried between two looks at the time, and by a
     call.
@@ -43,7 +43,6 @@ class JobPorts:
     ledgers: Ledgers
     workers: Workers
     waker: Waker
-    warn: Callable[[str, Exception], None]
     retries: int = RETRIES
     retry_seconds: float = RETRY_SECONDS
 
@@ -109,7 +108,7 @@ def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: da
                 raise ConflictError(f"{message}: choose another name")
             return Started(_as_ordered(standing, order, named=named), is_new=False)
     job = start_job(ports.starting, tree, order, now)
-    wake_for(job, ports.workers, ports.waker, ports.warn)
+    wake_for(job, ports.workers, ports.waker)
     # Another call may have been quicker, with another order.
     return Started(_as_ordered(job, order, named=named), is_new=True)
 

@@ -5,7 +5,6 @@ Starting a job (SPEC.md C2): find what it is a run of, check it, freeze its rule
 A name makes it one job, however often it is asked for: a fire of a schedule, a retried call.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +30,7 @@ from crawlfleet.kernel.errors import (
     QuotaExceededError,
     StoreUnavailableError,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.ports import RuleStore, Waker
@@ -169,14 +169,12 @@ def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: dateti
             offer_job(board, terms, biz, job, now)
 
 
-def wake_for(
-    job: Job, workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]
-) -> None:
+def wake_for(job: Job, workers: Workers, waker: Waker) -> None:
     """Have a job begun at once, where no worker lives that would; else by the next tick."""
     if job.state not in {JobState.EXPANDING, JobState.PLACING}:
         return
     try:
-        wake_if_idle(workers, waker, warn)
+        wake_if_idle(workers, waker)
     except StoreUnavailableError as error:
         warn("a job is kept, and begun by the next tick", error)
 

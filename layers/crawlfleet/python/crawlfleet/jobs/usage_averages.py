@@ -22,6 +22,7 @@ from crawlfleet.jobs.models import ENDED, Job, JobState
 from crawlfleet.jobs.ports import DemandStore, JobStates
 from crawlfleet.jobs.usage import JobDemand, RunFigures, RunRecord, learn, together, usage_of
 from crawlfleet.kernel.errors import NotFoundError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import from_ms, to_ms
 
 #: Workers have told by then what they have measured of a job that has ended (worker.usage_meter).
@@ -35,11 +36,10 @@ _CUT_SHORT: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED, JobState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningPorts:
-    """What learning needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What learning needs of the world."""
 
     demands: DemandStore
     states: JobStates
-    warn: Callable[[str, Exception], None]
 
 
 def spider_of(job: Job) -> str:
@@ -85,7 +85,7 @@ def learn_due(ports: LearningPorts, now: datetime, time_left: Callable[[], float
                 try:
                     closed += _close(ports, run, now)
                 except Exception as error:  # noqa: BLE001  one run must not keep the others
-                    ports.warn(f"the run of job {run.job} could not be learnt from", error)
+                    warn(f"the run of job {run.job} could not be learnt from", error)
             if closed - before_these == BATCH:
                 waiting.append(tenant)
         tenants = waiting

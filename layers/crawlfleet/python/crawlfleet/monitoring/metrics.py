@@ -12,7 +12,7 @@ A sample becomes metrics (SPEC.md A10, A11). What is emitted is decided by monit
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,6 +22,7 @@ from crawlfleet.config.documents.biz import MonitorLimits
 from crawlfleet.fleet.models import FleetSample, LaneSample
 from crawlfleet.fleet.status import is_quiet
 from crawlfleet.kernel import metric_names as names
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Batch, Metric, MetricSink, Unit
 from crawlfleet.monitoring.incidents.capacity_checks import short_of
 from crawlfleet.monitoring.models import HostSample, Sample
@@ -271,12 +272,10 @@ class Emitter:
 
     Args:
         sink: Where metrics go.
-        warn: Is told of values that could not be put there; the others are.
     """
 
-    def __init__(self, sink: MetricSink, warn: Callable[[str, Exception], None]) -> None:
+    def __init__(self, sink: MetricSink) -> None:
         self._sink = sink
-        self._warn = warn
         self._emitted = Emitted()
 
     def emit(self, sample: Sample, limits: MonitorLimits) -> int:
@@ -287,7 +286,7 @@ class Emitter:
             try:
                 self._sink.put(batch.metrics, batch.dimensions, batch.at)
             except Exception as error:  # noqa: BLE001  what is left out must not cost the rest
-                self._warn(f"metrics of {batch.dimensions or 'the stage'} were not emitted", error)
+                warn(f"metrics of {batch.dimensions or 'the stage'} were not emitted", error)
                 continue
             count += len(batch.metrics)
         return count

@@ -28,6 +28,7 @@ from crawlfleet.fleet.models import LaneSample, PoolState, Pulse, Staff, Ticked,
 from crawlfleet.fleet.ports import Watch, Workers
 from crawlfleet.fleet.status import headcount, is_late
 from crawlfleet.kernel.fairness import rotated
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring import gathering as auditing
@@ -86,7 +87,6 @@ class SamplingPorts:
     decided: Callable[[], Staff | None]
     strays: Callable[[Tree, datetime], tuple[int, int]]
     ticked: Callable[[], Ticked]
-    warn: Callable[[str, Exception], None]
     pools: Callable[[], Sequence[PoolState]] = tuple
     unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
 
@@ -223,7 +223,7 @@ def sample(
         ticked=found.answers.get(_TICKS),
         unplaced=_unplaced(tree, found),
         unread=(
-            *(_unread(ports, what, failure) for what, failure in failures),
+            *(_unread(what, failure) for what, failure in failures),
             *(each for part in parts for each in unwatched(part, borne)),
         ),
     )
@@ -432,7 +432,7 @@ def _failures(
     return failures
 
 
-def _unread(ports: SamplingPorts, what: str, failure: Exception | str) -> Unread:
+def _unread(what: str, failure: Exception | str) -> Unread:
     error = failure if isinstance(failure, Exception) else TimeoutError(failure)
-    ports.warn(f"the monitor could not read {what}", error)
+    warn(f"the monitor could not read {what}", error)
     return Unread(what=what, why=in_words(failure))

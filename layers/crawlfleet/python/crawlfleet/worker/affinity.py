@@ -15,6 +15,7 @@ from typing import Final
 from crawlfleet.config.lookup import ConfigCentre, shares_work
 from crawlfleet.fleet.staffing import StaffingPorts
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.queue.parking import Parked
@@ -113,7 +114,7 @@ class Placing:
                     if shares_work(stage, pool):
                         beside += other.workers.staying(now)
         except StoreUnavailableError as error:
-            staffing.warn("who else works is not known", error)
+            warn("who else works is not known", error)
             return
         self._bound.are(own)
         self._unbound.are([*own, *beside])

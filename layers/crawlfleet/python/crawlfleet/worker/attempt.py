@@ -17,6 +17,7 @@ from crawlfleet.kernel.errors import (
     StoreError,
     UnknownRuleError,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Answer, Page
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.leased import Held
@@ -109,7 +110,7 @@ class Attempts:
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw
-            self._ports.warn("a request failed in a way nobody foresaw", error)
+            warn("a request failed in a way nobody foresaw", error)
             answer = None if page is None else Answer.of_page(page)
             return Dead(f"{type(error).__name__}: {error}"[:500], INTERNAL, answer)
 

@@ -46,7 +46,7 @@ class Chores:
         self._ports = ports
         self._id = worker
         self._sower = sower
-        self._drainer = Drainer(ports.draining, worker, ports.clock, ports.warn)
+        self._drainer = Drainer(ports.draining, worker, ports.clock)
         self._report = report
         self._time_left = time_left
         self._recovering = threading.Lock()

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.jobs.cancellation import HEEDED_SECONDS, Cancellations, JobKey
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import PAUSES, STEADY, SteadyTime, Threaded
 from crawlfleet.requests.leased import Held, Holding, by_lane
 from crawlfleet.worker.leases import Leasing
@@ -64,7 +65,6 @@ class Heeding:
         leasing: Lets go what is leased.
         report: Counts what is let go.
         threaded: Calls what blocks.
-        warn: Is told what is wrong but not fatal.
         seconds: Between two looks.
         steady: What those go by.
     """
@@ -77,7 +77,6 @@ class Heeding:
         leasing: Leasing,
         report: WorkReport,
         threaded: Threaded,
-        warn: Callable[[str, Exception], None],
         seconds: float = PAUSES.heed,
         steady: SteadyTime = STEADY,
     ) -> None:
@@ -87,7 +86,6 @@ class Heeding:
         self._leasing = leasing
         self._report = report
         self._threaded = threaded
-        self._warn = warn
         self._seconds = seconds
         self._steady = steady
         self._reached = 0
@@ -106,7 +104,7 @@ class Heeding:
         try:
             heard = await self._threaded(self._cancellations.heard, self._reached)
         except Exception as error:  # noqa: BLE001  the renewal of the leases finds them gone
-            self._warn("jobs that are being cancelled could not be heard of", error)
+            warn("jobs that are being cancelled could not be heard of", error)
             return False
         self._reached = heard.reached
         now = self._steady.now()
@@ -143,7 +141,7 @@ class Heeding:
             try:
                 await self._threaded(self._leasing.forget, lane, claims)
             except Exception as error:  # noqa: BLE001  the index forgets them when the leases end
-                self._warn("leases of a cancelled job could not be ended", error)
+                warn("leases of a cancelled job could not be ended", error)
 
 
 def _job_of(held: Held) -> JobKey:

@@ -3,11 +3,12 @@
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from crawlfleet.crawling.politeness.local_scheduler import Turns
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.hosts import origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.leased import Held, Holding
@@ -23,7 +24,6 @@ class Beginning:
         robots: Learns the rules of sites.
         leasing: Gets turns of hosts.
         threaded: Calls what blocks.
-        warn: Is told what is wrong but not fatal.
     """
 
     def __init__(
@@ -33,14 +33,12 @@ class Beginning:
         robots: RobotsBook,
         leasing: Leasing,
         threaded: Threaded,
-        warn: Callable[[str, Exception], None],
     ) -> None:
         self._holding = holding
         self._turns = turns
         self._robots = robots
         self._leasing = leasing
         self._threaded = threaded
-        self._warn = warn
         #: Sites that are being learnt.
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -69,14 +67,14 @@ class Beginning:
         try:
             await self._robots.learn(first)
         except Exception as error:  # noqa: BLE001  each finds that out for itself in its turn
-            self._warn("a site's rules could not be learnt", error)
+            warn("a site's rules could not be learnt", error)
         held = [one for one in held if self._holding.holds(one)]
         granted = [one for one in held if one.turn_at is not None]
         rest = [one for one in held if one.turn_at is None]
         try:
             granted += await self._threaded(self._leasing.admit, first.lane, first.biz, rest)
         except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
-            self._warn("work could not get its turn", error)
+            warn("work could not get its turn", error)
             self._leasing.rest(first.lane)
         for one in set(held).difference(granted):
             self._holding.drop(one)

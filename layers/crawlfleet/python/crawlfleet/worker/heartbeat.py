@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from crawlfleet.fleet.models import Card, WorkReport
 from crawlfleet.fleet.ports import Workers
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime, Threaded
 from crawlfleet.requests.leased import Held, Holding
 from crawlfleet.worker.leases import Leasing
@@ -33,7 +34,6 @@ class Heart:
         seconds: Between two beats.
         doubt_seconds: After a silence of this length others may have taken it for dead.
         card: What it says of itself; called from the beating thread.
-        warn: Is told when a beat does not arrive, once for each time that it begins to fail.
         steady: What silences go by.
     """
 
@@ -46,7 +46,6 @@ class Heart:
         seconds: float,
         doubt_seconds: float,
         card: Callable[[], Card],
-        warn: Callable[[str, Exception], None],
         steady: SteadyTime = STEADY,
     ) -> None:
         self._workers = workers
@@ -55,7 +54,6 @@ class Heart:
         self._seconds = seconds
         self._doubt_seconds = doubt_seconds
         self._card = card
-        self._warn = warn
         self._now = steady.now
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -111,7 +109,7 @@ class Heart:
             known = self._workers.beat(self._worker, self._clock(), self._card())
         except Exception as error:  # noqa: BLE001  whatever it is, the next beat may arrive
             if not self._failing:
-                self._warn("the worker's heartbeat did not arrive", error)
+                warn("the worker's heartbeat did not arrive", error)
             self._failing = True
             return
         # Counted before the silence ends, or for a moment nobody would be in doubt.
@@ -131,7 +129,6 @@ class Ownership:
         report: Counts what was lost, and what is left to its lease.
         threaded: Calls a part without stopping the event loop.
         doubt_seconds: Silent for less than this nobody can have taken it for dead.
-        warn: Is told what is left to its lease.
         stop: Stops what is under way of what is not ours any more.
         again_seconds: Between two looks that a node did not answer.
         steady: What leases and silences go by.
@@ -145,7 +142,6 @@ class Ownership:
         report: WorkReport,
         threaded: Threaded,
         doubt_seconds: float,
-        warn: Callable[[str, Exception], None],
         stop: Callable[[Held], None] = lambda _: None,
         again_seconds: float = PAUSES.owned,
         steady: SteadyTime = STEADY,
@@ -159,7 +155,6 @@ class Ownership:
         self._report = report
         self._threaded = threaded
         self._doubt_seconds = doubt_seconds
-        self._warn = warn
         self._looked_at = self._steady.now()
         self._looking = asyncio.Lock()
         # Of these nobody knows: they were in doubt, and the look got no answer.
@@ -231,4 +226,4 @@ class Ownership:
         self._unseen.discard(held)
         self._report.left += self._holding.drop(held)
         over = TimeoutError("its lease is over, and its node could not be asked whose it is")
-        self._warn(f"request {held.claim.request.id} is left to its lease", over)
+        warn(f"request {held.claim.request.id} is left to its lease", over)

@@ -1,10 +1,11 @@
 """What a worker holds and will not do now goes back (SPEC.md A7): for others, or for later."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.fleet.models import WorkReport
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.leased import Held, Holding, by_lane
 from crawlfleet.worker.leases import Leasing
@@ -26,20 +27,18 @@ class GivingBack:
         leasing: Leasing,
         report: WorkReport,
         threaded: Threaded,
-        warn: Callable[[str, Exception], None],
     ) -> None:
         self._holding = holding
         self._leasing = leasing
         self._report = report
         self._threaded = threaded
-        self._warn = warn
 
     async def put_aside(self, held: Held, waiting: Waiting) -> None:
         """Have a request wait for its host's turn."""
         try:
             await self._threaded(self._leasing.put_aside, held.lane, held.biz, [waiting])
         except Exception as error:  # noqa: BLE001  whoever has it when its lease ends goes on
-            self._warn("work could not be put aside; its lease will end", error)
+            warn("work could not be put aside; its lease will end", error)
         self._holding.drop(held)
 
     async def hand_back(self, held: Sequence[Held], why: str) -> None:
@@ -53,4 +52,4 @@ class GivingBack:
                 await self._threaded(self._leasing.release, lane, part[0].biz, claims, why)
                 self._report.handed_back += len(part)
             except Exception as error:  # noqa: BLE001  the others are to be handed back too
-                self._warn("work could not be handed back; its leases will end", error)
+                warn("work could not be handed back; its leases will end", error)

@@ -20,6 +20,7 @@ from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.fairness import Turns
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.leased import NOTHING, Held, Kept, Taken, by_lane, entries_by_token
@@ -73,7 +74,7 @@ class Leasing:
         self._nonce = secrets.token_hex(4)
         self._leases = 0
         self._unanswered = Unanswered(
-            ports.queue, ports.clock, ports.warn, ports.pauses.unanswered, ports.steady
+            ports.queue, ports.clock, ports.pauses.unanswered, ports.steady
         )
         self._turns = Turns[Lane]()
         self._resting: dict[Lane, float] = {}
@@ -121,7 +122,7 @@ class Leasing:
         try:
             return more()
         except Exception as error:  # noqa: BLE001  what was to come has been handed back
-            self._ports.warn("no more work could be leased", error)
+            warn("no more work could be leased", error)
             self.rest(lane)
             return NOTHING
 
@@ -270,7 +271,6 @@ class Leasing:
             biz,
             [one.claim for one in held],
             self._ports.seeding.resolver,
-            self._ports.warn,
         )
         for one in held:
             one.known = known.get(one.claim.request.id)
@@ -285,7 +285,7 @@ class Leasing:
         try:
             busy = self._ports.store.due(lane, biz, entries)
         except Exception as error:  # noqa: BLE001  recovery finds what comes to be missing
-            self._ports.warn("entries that are another's could not be looked up", error)
+            warn("entries that are another's could not be looked up", error)
             busy = []
         kept = {entry.id for entry, _ in busy}
         dropped = [entry for entry in entries if entry.id not in kept]
@@ -293,7 +293,7 @@ class Leasing:
             self._ports.queue.delay(lane, token, busy)
             self._ports.queue.finish(lane, token, dropped, 0, self._ports.clock())
         except Exception as error:  # noqa: BLE001  the lease in the index ends by itself
-            self._ports.warn("entries that were not won could not be let go", error)
+            warn("entries that were not won could not be let go", error)
 
     def _rule(self, lane: Lane, claim: Claim) -> Rule | Spider | None:
         body = claim.request.body
@@ -328,7 +328,7 @@ class Leasing:
                 self._ports.queue.delay(lane, token, pairs)
         except Exception as error:  # noqa: BLE001
             # The truth is written. The index forgets these entries when their leases end.
-            self._ports.warn("leases could not be finished", error)
+            warn("leases could not be finished", error)
         return settled
 
     def _remember(
@@ -349,7 +349,7 @@ class Leasing:
         try:
             self._ports.visits.saw(lane, biz, visits)
         except Exception as error:  # noqa: BLE001  they are read in full next time
-            self._ports.warn("what was seen of pages could not be kept", error)
+            warn("what was seen of pages could not be kept", error)
 
     def keep(self, held: Sequence[Held], is_settled: Callable[[Held], bool]) -> Kept:
         """Renew the leases; returns what is another's now, and of what that is not known.
@@ -367,7 +367,7 @@ class Leasing:
                 claims = [claim for _, claim in pairs]
                 lost = self._ports.store.renew(lane, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
-                self._ports.warn("leases could not be renewed", error)
+                warn("leases could not be renewed", error)
                 unseen += part
                 continue
             for one in part:
@@ -400,7 +400,7 @@ class Leasing:
                 if forgotten and self._now() - started < self._pauses.true:
                     self._ports.book.relist(lane, token, forgotten, until)
         except Exception as error:  # noqa: BLE001  the truth has it; the index follows
-            self._ports.warn("leases could not be renewed in the index", error)
+            warn("leases could not be renewed in the index", error)
             return self._now() - started
         return 0.0
 

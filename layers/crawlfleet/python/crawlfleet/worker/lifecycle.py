@@ -12,6 +12,7 @@ from typing import Final
 
 from crawlfleet.config.lookup import limits_of, served_lanes
 from crawlfleet.fleet.staffing import decided
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Threaded, to_ms
 from crawlfleet.worker.background import Chores
 from crawlfleet.worker.heartbeat import Heart
@@ -103,7 +104,7 @@ class Leaving:
                 return await self._threaded(workers.retire, self._id, now, least)
             await self._threaded(workers.leave, self._id)
         except Exception as error:  # noqa: BLE001  it asks again, or is forgotten in some seconds
-            self._ports.warn("the worker could not say good-bye", error)
+            warn("the worker could not say good-bye", error)
             return not least
         return True
 
@@ -126,5 +127,5 @@ class Leaving:
                 return True
             return any(load.ready or (load.next_ts or soon) < soon for load in loads)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
-            self._ports.warn("whether there is more work is not known", error)
+            warn("whether there is more work is not known", error)
             return False

@@ -6,12 +6,13 @@ soon as the index answers again. What was asked may still be on its way to a ser
 up, so it is looked for again and again until that lease would be over.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime
 from crawlfleet.requests.queue.ports import RequestQueue
@@ -32,7 +33,6 @@ class Unanswered:
     Args:
         queue: The index.
         clock: The time.
-        warn: Is told how much there was.
         again_seconds: Between two looks for one lease.
         steady: What those go by.
         most: Leases that are looked for; of more the oldest are left to their end.
@@ -42,14 +42,12 @@ class Unanswered:
         self,
         queue: RequestQueue,
         clock: Clock,
-        warn: Callable[[str, Exception], None],
         again_seconds: float = PAUSES.unanswered,
         steady: SteadyTime = STEADY,
         most: int = MOST,
     ) -> None:
         self._queue = queue
         self._clock = clock
-        self._warn = warn
         self._again_seconds = again_seconds
         self._now = steady.now
         self._most = most
@@ -82,7 +80,7 @@ class Unanswered:
                 self._open[asked] = self._now() + self._again_seconds
                 if count:
                     lost = StoreUnavailableError("index", "the answer to a lease was lost")
-                    self._warn(f"{count} entries were leased to nobody, and are queued again", lost)
+                    warn(f"{count} entries were leased to nobody, and are queued again", lost)
 
     def _postpone(self, lane: Lane) -> None:
         later = self._now() + self._again_seconds

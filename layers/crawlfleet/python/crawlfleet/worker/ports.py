@@ -29,7 +29,7 @@ class WorkPorts:
     """The parts that a worker works on.
 
     ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
-    ``warn`` is told what is wrong but not fatal. ``pool`` is the worker's. Its waits go by
+    ``pool`` is the worker's. Its waits go by
     ``steady``, and are as long as ``pauses`` says.
     """
 
@@ -60,7 +60,6 @@ class WorkPorts:
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]
-    warn: Callable[[str, Exception], None]
     pool: str = MAIN_POOL
     pauses: Pauses = PAUSES
     steady: SteadyTime = STEADY

@@ -12,6 +12,7 @@ from typing import Final
 from crawlfleet.config.documents.biz import FleetLimits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import PAUSES, Pauses, Threaded
 from crawlfleet.requests.leased import Held, Holding, by_lane
 from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry
@@ -35,7 +36,6 @@ class Settler:
         limits: How much may be parked while a node is away.
         threaded: Calls a part without stopping the event loop.
         before: What is done before each batch.
-        warn: Is told what could not be stored.
         pauses: How old outcomes get, and how long a store that is away is left alone.
     """
 
@@ -48,7 +48,6 @@ class Settler:
         limits: FleetLimits,
         threaded: Threaded,
         before: Callable[[], Awaitable[None]],
-        warn: Callable[[str, Exception], None],
         pauses: Pauses = PAUSES,
     ) -> None:
         self._holding = holding
@@ -58,7 +57,6 @@ class Settler:
         self._limits = limits
         self._threaded = threaded
         self._before = before
-        self._warn = warn
         self._pauses = pauses
         self._ended = asyncio.Event()
         self._lanes = asyncio.Semaphore(SETTLED_LANES)
@@ -99,7 +97,7 @@ class Settler:
         except StoreError as error:
             if not error.retryable:
                 return await self._settle_apart(part, outcomes, error)
-            self._warn("outcomes could not be stored yet", error)
+            warn("outcomes could not be stored yet", error)
             self._leasing.rest(lane)
             for held in self._holding.park(part, self._limits):
                 self._report.left += self._holding.drop(held)
@@ -119,14 +117,14 @@ class Settler:
         self, part: Sequence[Held], outcomes: dict[Held, Outcome], error: Exception
     ) -> bool:
         """Store each outcome alone; the one that cannot be stored becomes a dead letter."""
-        self._warn("outcomes cannot be stored as they are", error)
+        warn("outcomes cannot be stored as they are", error)
         if len(part) > 1:
             return all([await self.settle([(held, outcomes[held])]) for held in part])
         (held,) = part
         if isinstance(outcomes[held], Dead):
             # Not even that: whoever has it when its lease has ended may be able to.
             self._report.left += self._holding.drop(held)
-            self._warn(f"request {held.claim.request.id} is left to its lease", error)
+            warn(f"request {held.claim.request.id} is left to its lease", error)
             return True
         dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500], UNSTORABLE)
         self._holding.end(held, dead)

@@ -14,6 +14,7 @@ from typing import Final
 from crawlfleet.crawling.politeness.client import Courtesy, Waiting
 from crawlfleet.fleet.autoscaler import capacity
 from crawlfleet.fleet.models import Shown, WorkReport
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.models import Coverage
@@ -79,7 +80,7 @@ class Account:
         try:
             untold = await self._threaded(self._courtesy.report, reports)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
-            self._ports.warn("what was seen of hosts could not be told yet", error)
+            warn("what was seen of hosts could not be told yet", error)
             untold = reports
         self._courtesy.keep(untold)
 
@@ -102,7 +103,7 @@ class Account:
             now = self._ports.clock()
             await self._threaded(self._ports.runs.demands.add_run, parts, now)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
-            self._ports.warn("what runs have taken could not be told yet", error)
+            warn("what runs have taken could not be told yet", error)
             self._meter.keep(parts)
 
     def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:

@@ -38,6 +38,7 @@ from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import Card, WorkReport
 from crawlfleet.fleet.staffing import succeed
 from crawlfleet.jobs.bidding.bidder import Applying
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.leased import NOTHING, Held, Holding
 from crawlfleet.worker.affinity import Placing
@@ -93,7 +94,6 @@ class Worker:
             ports.clock,
             self._threaded,
             self._turn_at,
-            ports.warn,
             lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
@@ -105,7 +105,7 @@ class Worker:
             ports.clock,
             ports.steady,
         )
-        self._sower = Sower(ports.seeding, ports.clock, ports.warn, ports.steady)
+        self._sower = Sower(ports.seeding, ports.clock, ports.steady)
         self._placing = Placing(ports.staffing, worker, ports.config)
         self._leasing = Leasing(
             ports,
@@ -126,7 +126,6 @@ class Worker:
             seconds=stage.detector.beat_seconds,
             doubt_seconds=doubt_seconds,
             card=self._card,
-            warn=ports.warn,
             steady=ports.steady,
         )
         self._stopper = Stopper()
@@ -137,7 +136,6 @@ class Worker:
             self._report,
             self._threaded,
             doubt_seconds,
-            ports.warn,
             self._stopper.stop,
             ports.pauses.owned,
             ports.steady,
@@ -149,7 +147,6 @@ class Worker:
             self._leasing,
             self._report,
             self._threaded,
-            ports.warn,
             ports.pauses.heed,
             ports.steady,
         )
@@ -192,7 +189,6 @@ class Worker:
             self._limits,
             self._threaded,
             self._account.tell_hosts,
-            ports.warn,
             ports.pauses,
         )
         self._chores = Chores(
@@ -209,12 +205,10 @@ class Worker:
             self._threaded,
             lambda: ports.remaining() - HAND_BACK.total_seconds(),
         )
-        self._giving_back = GivingBack(
-            self._holding, self._leasing, self._report, self._threaded, ports.warn
-        )
+        self._giving_back = GivingBack(self._holding, self._leasing, self._report, self._threaded)
         self._leaving = Leaving(ports, worker, self._heart, self._chores, self._threaded)
         self._beginning = Beginning(
-            self._holding, self._turns, self._robots, self._leasing, self._threaded, ports.warn
+            self._holding, self._turns, self._robots, self._leasing, self._threaded
         )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
@@ -279,7 +273,7 @@ class Worker:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 taken = NOTHING if self._is_cut_off else await self._threaded(self._leasing.take)
             except Exception as error:  # noqa: BLE001  one lane's fault must not stop the others
-                self._ports.warn("no work could be leased", error)
+                warn("no work could be leased", error)
                 await self._steady.sleep(self._pauses.trouble)
                 continue
             self._beginning.begin(await self._heeding.kept(taken.held))
@@ -402,4 +396,4 @@ class Worker:
         try:
             function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  that is what this is for
-            self._ports.warn("a part did not answer", error)
+            warn("a part did not answer", error)

@@ -17,6 +17,7 @@ from crawlfleet.crawling.frontier.offers import SeedPorts
 from crawlfleet.crawling.frontier.ports import CancelledJobs
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Claim, Request, Tracked
@@ -234,7 +235,7 @@ def look_after(ports: SeedingPorts, lane: Lane, biz: Biz, now: datetime) -> int:
             tracked = ports.submission.store.get(lane, biz, seed.request)
         except StoreUnavailableError as error:
             if not unknown:
-                ports.warn("seeds whose node is away are looked after later", error)
+                warn("seeds whose node is away are looked after later", error)
             unknown.append(seed)
             continue
         why = _end(tracked) if tracked else _gone(biz, seed, now)
@@ -301,5 +302,5 @@ def seeds_ended(
     try:
         return ports.seeds.ended(lane, biz, ends, now)
     except StoreUnavailableError as error:
-        ports.warn("seeds have ended, which is found out later", error)
+        warn("seeds have ended, which is found out later", error)
         return 0

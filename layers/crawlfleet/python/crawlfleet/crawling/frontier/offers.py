@@ -5,7 +5,7 @@ only one can be; the filter in Redis spares look-ups and is told last, so that a
 leaves at most a key that has to be looked up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,6 +20,7 @@ from crawlfleet.crawling.frontier.ports import SeedFilter, SeedStore
 from crawlfleet.crawling.frontier.segments import SegmentResolver, segment_of
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreUnavailableError
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with, problem_with_headers
@@ -31,14 +32,13 @@ FURTHEST: Final = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedPorts:
-    """What an offer needs of the world. ``warn`` is told what is wrong but not fatal.
+    """What an offer needs of the world.
 
     ``resolver`` gives what decides on the same page for a biz's rule or spider of that name.
     """
 
     seeds: SeedStore
     filter: SeedFilter
-    warn: Callable[[str, Exception], None]
     resolver: ResolverOf = default_resolver
     segments: SegmentResolver = segment_of
 
@@ -222,7 +222,7 @@ def _enter(
         try:
             ports.filter.add(lane, biz, segment, fresh)
         except StoreUnavailableError as error:
-            ports.warn("seeds are stored, but their filter does not know them", error)
+            warn("seeds are stored, but their filter does not know them", error)
     return known
 
 
@@ -232,7 +232,7 @@ def _seen(
     try:
         return ports.filter.seen(lane, biz, segment, keys)
     except StoreUnavailableError as error:
-        ports.warn("seeds are judged without their filter", error)
+        warn("seeds are judged without their filter", error)
         return [False] * len(keys)
 
 

@@ -28,6 +28,7 @@ from crawlfleet.kernel.errors import (
     Problem,
     StoreUnavailableError,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import Lane
 
@@ -113,7 +114,7 @@ def seed_totals(
             for each in totals
         ]
     except StoreUnavailableError as error:
-        ports.warn("seeds are counted without their filters", error)
+        warn("seeds are counted without their filters", error)
         return totals
 
 

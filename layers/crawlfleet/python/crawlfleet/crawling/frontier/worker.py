@@ -18,6 +18,7 @@ from crawlfleet.crawling.frontier.offers import adopt, offer_each, offer_of
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.requests.models import Claim, is_visit
@@ -41,7 +42,6 @@ class Sower:
     Args:
         ports: Seeds, and everything that makes requests of them.
         clock: The time.
-        warn: Is told what is wrong but not fatal.
         steady: What it goes by how long ago something was met in a lane.
         offers: Links that are offered in one call.
         most_adopted: Adopted requests that are remembered till they end; the oldest beyond are
@@ -52,14 +52,12 @@ class Sower:
         self,
         ports: SeedingPorts,
         clock: Callable[[], datetime],
-        warn: Callable[[str, Exception], None],
         steady: SteadyTime = STEADY,
         offers: int = OFFERS,
         most_adopted: int = MOST_ADOPTED,
     ) -> None:
         self._ports = ports
         self._clock = clock
-        self._warn = warn
         self._now = steady.now
         self._offers = offers
         self._most_adopted = most_adopted
@@ -93,7 +91,7 @@ class Sower:
                 else:
                     new += one.accepted
         if why is not None:
-            self._warn(f"{refused} links of {lane.biz} cannot be seeds", why)
+            warn(f"{refused} links of {lane.biz} cannot be seeds", why)
         return new
 
     def _adopt(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> None:
@@ -140,7 +138,7 @@ class Sower:
                 self._active[lane] = self._now()
                 seeds_ended(self._ports, lane, biz, ours, self._clock())
         except Exception as error:  # noqa: BLE001  they are looked after when their time is up
-            self._warn("seeds have ended, which is found out later", error)
+            warn("seeds have ended, which is found out later", error)
 
     def _ends_of_adopted(
         self, lane: Lane, outcomes: Outcomes, lost: set[RequestId]
@@ -171,7 +169,7 @@ class Sower:
             try:
                 count = hand_out(self._ports, tree, lane, biz, self._clock())
             except Exception as error:  # noqa: BLE001  the next one, or the tick, does it
-                self._warn("seeds could not be handed out", error)
+                warn("seeds could not be handed out", error)
                 continue
             if count:
                 self._active[lane] = self._now()
@@ -184,7 +182,7 @@ def tend_seeds(
 ) -> int:
     """Hand out what is due in every lane, and see what became of what is overdue; how many.
 
-    A lane that cannot be served is reported through ``warn`` and stops no other; what there is no
+    A lane that cannot be served is warned of and stops no other; what there is no
     time for is done by a later tick: each begins with another lane.
     """
     made = 0
@@ -196,5 +194,5 @@ def tend_seeds(
             made += hand_out(ports, tree, lane, biz, now)
             look_after(ports, lane, biz, now)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            ports.warn(f"seeds of {lane.biz} could not be seen to", error)
+            warn(f"seeds of {lane.biz} could not be seen to", error)
     return made

@@ -35,6 +35,7 @@ from crawlfleet.kernel.errors import (
     ThrottledError,
 )
 from crawlfleet.kernel.hosts import host_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
 from crawlfleet.requests.leased import Held
 
@@ -182,11 +183,6 @@ class VisitPorts(Protocol):
         """The time."""
         ...
 
-    @property
-    def warn(self) -> Callable[[str, Exception], None]:
-        """Is told what is wrong but not fatal."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -229,7 +225,6 @@ class Visit:
             ports.clock,
             threaded,
             self._robots_turn_at,
-            ports.warn,
             lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
@@ -313,4 +308,4 @@ class Visit:
         try:
             await threaded(self._courtesy.report, self._courtesy.take_reports(last=True))
         except StoreError as error:
-            self._ports.warn("what was seen of a host could not be told", error)
+            warn("what was seen of a host could not be told", error)

@@ -36,6 +36,7 @@ from crawlfleet.kernel.errors import (
     StoreError,
 )
 from crawlfleet.kernel.hosts import host_of, origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.requests.leased import Held
 from crawlfleet.requests.models import Body
@@ -89,7 +90,6 @@ class RobotsBook:
         clock: The time.
         threaded: Calls a part without stopping the event loop.
         turn_at: Waits for a turn at a host, for a request: its robots.txt is a page like others.
-        warn: Is told when the cache does not answer.
         agent: The fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
             own name, headers or limits of time may decide what it says.
         remembered: Hosts whose sites a worker remembers.
@@ -104,7 +104,6 @@ class RobotsBook:
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
         turn_at: TurnAt,
-        warn: Callable[[str, Exception], None],
         agent: Callable[[], str] = lambda: _FLEET.user_agent,
         remembered: int = REMEMBERED,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
@@ -115,7 +114,6 @@ class RobotsBook:
         self._clock = clock
         self._threaded = threaded
         self._turn_at = turn_at
-        self._warn = warn
         self._remembered = remembered
         self._on_the_way_seconds = on_the_way_seconds
         self._shelf = RulesShelf()
@@ -209,7 +207,7 @@ class RobotsBook:
         try:
             copy = await self._threaded(self._cache.load, origin)
         except StoreError as error:
-            self._warn("a robots.txt could not be looked up in the cache", error)
+            warn("a robots.txt could not be looked up in the cache", error)
         seconds = 0.0
         if copy is not None:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
@@ -217,7 +215,7 @@ class RobotsBook:
             try:
                 await self._turn_at(held, host_of(origin), led=led)
             except StoreError as error:
-                self._warn("no turn for a robots.txt could be had", error)
+                warn("no turn for a robots.txt could be had", error)
                 raise
             try:
                 copy = await self._fetch(origin, held)
@@ -239,7 +237,7 @@ class RobotsBook:
         try:
             await self._threaded(self._cache.save, origin, copy, seconds)
         except StoreError as error:
-            self._warn("a robots.txt could not be kept for the others", error)
+            warn("a robots.txt could not be kept for the others", error)
 
     def _keep(self, rules: SiteRules, until_ms: int) -> None:
         host = host_of(rules.origin)
@@ -272,7 +270,7 @@ class RobotsBook:
         except TimeoutError as error:
             self._blame(origin, error)
         except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever
-            self._warn("a robots.txt could not be fetched", error)
+            warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 
     def _way(self, held: Held) -> Passage:

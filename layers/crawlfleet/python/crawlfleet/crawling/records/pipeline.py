@@ -34,6 +34,7 @@ from crawlfleet.crawling.records.normalise import (
 from crawlfleet.crawling.records.ports import Coverages, DataQueue, Validator
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.ledger import Journal, JournalLine
 from crawlfleet.requests.models import Claim, Item, QueuedItem, Record
@@ -127,14 +128,13 @@ def prepare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainPorts:
-    """What draining needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What draining needs of the world."""
 
     queue: DataQueue
     store: RequestStore
     validator: Validator
     coverages: Coverages
     journal: Journal
-    warn: Callable[[str, Exception], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -306,7 +306,7 @@ def _store(
             ports.store.store_keyed(lane, biz, [record for _, record in part], now)
         except StoreError as error:
             if error.retryable:
-                ports.warn("items could not be stored yet", error)
+                warn("items could not be stored yet", error)
                 return stored, [*part, *(one for other in parts for one in other)]
             if len(part) > 1:
                 middle = len(part) // 2
@@ -340,7 +340,7 @@ def _note(ports: DrainPorts, lane: Lane, line: JournalLine) -> None:
     try:
         ports.journal.note(lane, line)
     except StoreError as error:
-        ports.warn(f"{line.count} items were dropped: {line.why}", error)
+        warn(f"{line.count} items were dropped: {line.why}", error)
 
 
 def _count(
@@ -358,7 +358,7 @@ def _count(
         try:
             ports.coverages.add(lane, *kind, with_rejected(counted, rejected.get(kind, 0)))
         except StoreError as error:
-            ports.warn("the coverage of a rule was not counted", error)
+            warn("the coverage of a rule was not counted", error)
 
 
 def _what(problems: Sequence[Problem]) -> str:
@@ -385,7 +385,6 @@ class Drainer:
         ports: The data queue and where its items go.
         worker: The worker's id.
         clock: The time.
-        warn: Is told what is wrong but not fatal.
         batches: Of one lane in one go: others wait, too.
     """
 
@@ -394,13 +393,11 @@ class Drainer:
         ports: DrainPorts,
         worker: str,
         clock: Callable[[], datetime],
-        warn: Callable[[str, Exception], None],
         batches: int = BATCHES,
     ) -> None:
         self._ports = ports
         self._worker = worker
         self._clock = clock
-        self._warn = warn
         self._batches = batches
         self._nonce = secrets.token_hex(4)
         self._leases = 0
@@ -419,7 +416,7 @@ class Drainer:
                 try:
                     drained = drain(self._ports, tree, lane, token, now, now + LEASE)
                 except Exception as error:  # noqa: BLE001  no lane's fault may be another's
-                    self._warn("items could not be stored", error)
+                    warn("items could not be stored", error)
                     break
                 done += drained.stored + drained.dropped
                 if drained.away or not drained.stored + drained.dropped:

@@ -28,6 +28,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
@@ -106,7 +107,7 @@ def resubmit_due(
 ) -> int:
     """Submit what is due in every lane; returns how many pages.
 
-    A lane that cannot be served is reported through ``warn`` and stops no other. What there is no
+    A lane that cannot be served is warned of and stops no other. What there is no
     time and no room for stays due.
     """
     count = 0
@@ -123,9 +124,9 @@ def resubmit_due(
                 if not done:
                     break
         except BacklogFullError as error:
-            ports.submission.warn(f"due pages of {lane.biz} stay due until there is room", error)
+            warn(f"due pages of {lane.biz} stay due until there is room", error)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            ports.submission.warn(f"due pages of {lane.biz} could not be submitted", error)
+            warn(f"due pages of {lane.biz} could not be submitted", error)
     return count
 
 
@@ -176,7 +177,7 @@ def _bodies(
             ports.rules.freeze(lane, name, reader)
     if refused:
         what = f"{len(refused)} known pages of {lane.biz} are not read again"
-        ports.warn(what, refused[0])
+        warn(what, refused[0])
     return bodies
 
 
@@ -202,7 +203,7 @@ def _store(
     receipts = persist_and_enqueue(ports, lane, biz, requests, now)
     for receipt in receipts:
         if isinstance(receipt, Refused):
-            ports.warn(f"due pages of {lane.biz} come again", receipt.error)
+            warn(f"due pages of {lane.biz} come again", receipt.error)
             break
     return {
         key for key, receipt in zip(bodies, receipts, strict=True) if isinstance(receipt, Accepted)
@@ -218,7 +219,6 @@ def prepare(
     biz: Biz,
     claims: Sequence[Claim],
     resolver_of: ResolverOf,
-    warn: Callable[[str, Exception], None],
 ) -> dict[RequestId, Recollection]:
     """What is known of the pages that are to be read, by request.
 

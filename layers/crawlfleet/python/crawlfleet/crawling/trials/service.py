@@ -21,7 +21,7 @@ For whoever writes rules, at a terminal or through the API: nothing is stored an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -151,7 +151,7 @@ R = TypeVar("R")
 class TrialPorts:
     """What a trial needs of the world; ``check`` finds the mistakes that parsers would.
 
-    ``warn`` is told what is wrong but not fatal; a page takes no longer than ``fetch_seconds``.
+    A page takes no longer than ``fetch_seconds``.
     """
 
     config: ConfigCentre
@@ -163,7 +163,6 @@ class TrialPorts:
     clock: Clock
     check: ReaderCheck
     read: RuleTrial
-    warn: Callable[[str, Exception], None]
     fetch_seconds: float = FETCH_SECONDS
 
 

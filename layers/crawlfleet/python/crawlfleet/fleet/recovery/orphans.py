@@ -25,6 +25,7 @@ from crawlfleet.fleet.recovery.ports import Bizs, RecoveryPorts
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.queue_key import MAIN_POOL, Lane, bound
 from crawlfleet.requests.ledger import JournalLine
@@ -53,7 +54,7 @@ def rehome(
 ) -> int:
     """Note which pools there are, and give over what is bound for those that are gone; how many.
 
-    A biz that cannot be served is reported through ``warn`` and stops no other; what there is no
+    A biz that cannot be served is warned of and stops no other; what there is no
     time for is done by a later tick.
     """
     world = ports.recovery
@@ -77,7 +78,7 @@ def rehome(
                 given += _give_over(ports, lane, biz, by, now, time_left)
             except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                 left = True
-                world.warn(f"what {usual.path} has for pool {pool} could not be given over", error)
+                warn(f"what {usual.path} has for pool {pool} could not be given over", error)
         if not left:
             world.pools.forget(pool, seen[pool])
     return given

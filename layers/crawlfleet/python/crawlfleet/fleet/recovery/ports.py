@@ -1,6 +1,6 @@
-"""What watching and recovery need of the world; ``warn`` is told what is wrong but not fatal."""
+"""What watching and recovery need of the world."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,7 +41,6 @@ class WatchPorts:
     hosts: Hosts
     disowning: Disowning
     journal: Journal
-    warn: Callable[[str, Exception], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +59,5 @@ class RecoveryPorts:
     watch: Watch
     journal: Journal
     pools: PoolBook
-    warn: Callable[[str, Exception], None]
     chunk: int = 5_000
     fill_chunk: int = 10_000

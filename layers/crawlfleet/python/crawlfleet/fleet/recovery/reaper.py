@@ -18,6 +18,7 @@ from crawlfleet.crawling.politeness.models import HostReport
 from crawlfleet.fleet.failure_detector import status, worth_a_look
 from crawlfleet.fleet.models import Health, WorkerStatus
 from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.ledger import JournalLine
@@ -106,7 +107,7 @@ def _bury(
                 returned += take_back(ports, tree, lane, held, worker, by, why, now)
         except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
             # Recovery finds what belongs to nobody, and the leases have an end.
-            ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
+            warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
     for worker, one in dead.items():
         _free_hosts(ports, tree, one)
         ports.watch.bury(worker, one.card.pool)
@@ -133,7 +134,7 @@ def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
     try:
         ports.hosts.report(reports, one.worker)
     except Exception as error:  # noqa: BLE001  the permits have an end
-        ports.warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
+        warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
 
 
 def _holders(
@@ -179,7 +180,7 @@ def take_back(
         try:
             ports.journal.note(lane, line)
         except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-            ports.warn("the journal could not be written", error)
+            warn("the journal could not be written", error)
     return len(held)
 
 

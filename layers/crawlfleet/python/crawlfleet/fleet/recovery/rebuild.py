@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.fleet.recovery.ports import RecoveryPorts
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.ledger import JournalLine
@@ -123,4 +124,4 @@ def _note(
     try:
         ports.journal.note(lane, JournalLine(at=now, by=by, kind="filled", why=why, count=count))
     except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-        ports.warn("the journal could not be written", error)
+        warn("the journal could not be written", error)

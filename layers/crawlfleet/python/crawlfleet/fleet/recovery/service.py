@@ -23,6 +23,7 @@ from crawlfleet.fleet.recovery.reaper import take_back
 from crawlfleet.fleet.recovery.rebuild import fill_if_lost
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane, bound
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests.ledger import JournalLine
@@ -100,7 +101,7 @@ def recover(
                     part(lane, biz)
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                     name = f"{lane.tenant}/{lane.biz}"
-                    ports.warn(f"the {part.__name__} of {name} could not be recovered", error)
+                    warn(f"the {part.__name__} of {name} could not be recovered", error)
         if turn:
             _index(ports, tree, now, time_left)
     finally:
@@ -124,9 +125,9 @@ def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[
         name = f"{lane.tenant}/{lane.biz}"
         try:
             for told in ports.store.index(lane, biz, now, lambda: time_left() - end):
-                ports.warn(f"an index of {name} is not there", StoreError(told))
+                warn(f"an index of {name} is not there", StoreError(told))
         except Exception as error:  # noqa: BLE001  nothing depends on it
-            ports.warn(f"the indexes of {name} could not be looked at", error)
+            warn(f"the indexes of {name} could not be looked at", error)
 
 
 def _known_pools(ports: RecoveryPorts, tree: Tree) -> set[str]:
@@ -134,7 +135,7 @@ def _known_pools(ports: RecoveryPorts, tree: Tree) -> set[str]:
     try:
         return {*tree.further_pools, *ports.pools.known()}
     except Exception as error:  # noqa: BLE001  what is known without is to be done
-        ports.warn("which pools there have been is not known", error)
+        warn("which pools there have been is not known", error)
         return {*tree.further_pools}
 
 
@@ -142,7 +143,7 @@ def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:
     try:
         return ports.watch.take_turn(TURN, by, EVERY, TERM)
     except Exception as error:  # noqa: BLE001  what does not need the index is to be done
-        ports.warn("whose turn it is to recover is not known", error)
+        warn("whose turn it is to recover is not known", error)
         return None
 
 
@@ -150,7 +151,7 @@ def _end_turn(ports: RecoveryPorts, by: str) -> None:
     try:
         ports.watch.end_turn(TURN, by)
     except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
-        ports.warn("the turn to recover could not be given back", error)
+        warn("the turn to recover could not be given back", error)
 
 
 def _reconcile(ports: RecoveryPorts, lane: Lane, biz: Biz, by: str, now: datetime) -> int:

@@ -46,6 +46,7 @@ from crawlfleet.jobs.usage import JobDemand
 from crawlfleet.jobs.usage_averages import demand_of, spider_of
 from crawlfleet.kernel.errors import CrawlfleetError, StoreUnavailableError, UnknownBizError
 from crawlfleet.kernel.hosts import origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 
 #: Jobs that are looked up at once, and how long until one is again.
@@ -58,11 +59,10 @@ _CROWDED: Final = "as many jobs wait for a worker as may: it is offered when som
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardingPorts:
-    """What it needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What it needs of the world."""
 
     jobs: JobStore
     board: JobBoard
-    warn: Callable[[str, Exception], None]
 
 
 def offer_job(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> Offered:
@@ -116,7 +116,7 @@ def offer_missing(
                     raise
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                     trouble, wait = _trouble(error), max(AGAIN, after_trouble(job.troubles))
-                    ports.warn(f"job {'/'.join(job.key)} cannot wait for a worker", error)
+                    warn(f"job {'/'.join(job.key)} cannot wait for a worker", error)
             ports.jobs.look(job, clock(), trouble, clock() + wait)
         if len(due) < JOBS_A_ROUND:
             break
@@ -164,20 +164,19 @@ _WANTED: Final = msgspec.json.Decoder(Wanted)
 class AwardingPorts:
     """What a round needs of the world.
 
-    ``warn`` is told what is wrong but not fatal; ``say`` writes a line for people, with ``extra``.
+    ``say`` writes a line for people, with ``extra``.
     """
 
     jobs: JobStore
     board: JobBoard
     demands: DemandStore
     watch: Watch
-    warn: Callable[[str, Exception], None]
     say: Callable[..., None]
 
     @property
     def boarding(self) -> BoardingPorts:
         """As much as filling the board needs."""
-        return BoardingPorts(jobs=self.jobs, board=self.board, warn=self.warn)
+        return BoardingPorts(jobs=self.jobs, board=self.board)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -249,7 +248,7 @@ def _round(
             try:
                 step(ports, terms, key, clock(), done)
             except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                ports.warn(f"job {'/'.join(key)} could not be placed now", error)
+                warn(f"job {'/'.join(key)} could not be placed now", error)
 
 
 def _award(
@@ -287,7 +286,7 @@ def _demand(
     try:
         return demand_of(ports.demands, key[0], key[1], wanted.spider)
     except StoreUnavailableError as error:
-        ports.warn("an award goes without what runs have taken", error)
+        warn("an award goes without what runs have taken", error)
         return None
 
 
@@ -362,5 +361,5 @@ def _release(
             try:
                 ports.board.withdraw(job.key)
             except StoreUnavailableError as error:
-                ports.warn("a job that waits for nobody is still on the board", error)
+                warn("a job that waits for nobody is still on the board", error)
     return released

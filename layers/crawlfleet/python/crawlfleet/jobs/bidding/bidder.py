@@ -48,6 +48,7 @@ from crawlfleet.jobs.spiders.models import LinkNeeds
 from crawlfleet.jobs.usage import JobDemand, Usage
 from crawlfleet.jobs.usage_averages import demand_of
 from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Threaded
 
@@ -107,7 +108,7 @@ _ANY_WAY: Final = 0.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyingPorts:
-    """What a worker needs to apply; ``warn`` is told what is wrong but not fatal."""
+    """What a worker needs to apply."""
 
     config: ConfigCentre
     board: JobBoard
@@ -116,7 +117,6 @@ class ApplyingPorts:
     readings: Readings
     probing: ProbingPorts
     clock: Callable[[], datetime]
-    warn: Callable[[str, Exception], None]
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class Applying:
                 pause = await self.round()
             except Exception as error:  # noqa: BLE001  pages go on without
                 self._has_looked = True
-                self._ports.warn("no job could be applied for", error)
+                warn("no job could be applied for", error)
                 pause = TROUBLE_SECONDS
             await asyncio.sleep(pause)
 
@@ -249,7 +249,7 @@ class Applying:
                 ports.jobs.place, job, pool, self._id, won.number, now
             )
         except StoreError as error:
-            ports.warn("a job that was won could not be written down yet", error)
+            warn("a job that was won could not be written down yet", error)
             return
         self._won = None
         if placed is not None:
@@ -266,7 +266,7 @@ class Applying:
             self._is_open = False
         except StoreError as error:
             # Awarded to one that is gone, it lapses.
-            ports.warn("an application could not be taken back", error)
+            warn("an application could not be taken back", error)
 
     # ---- choosing one --------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Applying:
             try:
                 way = self._ways.found(offer, wanted)
             except Exception as error:  # noqa: BLE001  no job's fault may be another's
-                ports.warn(f"job {'/'.join(offer.key)} cannot be judged", error)
+                warn(f"job {'/'.join(offer.key)} cannot be judged", error)
                 self._pass(offer, PASS)
                 continue
             if way is None:
@@ -338,7 +338,7 @@ class Applying:
                 wanted = _WANTED.decode(offer.document)
                 is_new = self._ways.is_new(offer, wanted)
             except (msgspec.DecodeError, ValueError) as error:
-                self._ports.warn(f"job {'/'.join(offer.key)} cannot be read", error)
+                warn(f"job {'/'.join(offer.key)} cannot be read", error)
                 self._pass(offer, LONGEST_PASS)
                 continue
             # What is being found out since an earlier round takes no place of what comes after.

@@ -16,7 +16,7 @@ The ways to sites that a worker is finding out while it reads the board (SPEC.md
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
@@ -39,6 +39,7 @@ from crawlfleet.kernel.errors import (
     ThrottledError,
 )
 from crawlfleet.kernel.hosts import origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.requests.leased import Held
 from crawlfleet.requests.models import Body, Claim, Entry, Request
@@ -193,7 +194,6 @@ class ProbingPorts:
     prober: Prober
     book: ProbeBook
     clock: Clock
-    warn: Callable[[str, Exception], None]
     pauses: Pauses = Pauses()
 
 
@@ -224,7 +224,7 @@ async def probed(
             await asyncio.sleep(ports.pauses.look_seconds)
     except StoreError as error:
         # Each for itself, then: the host's turns bound how often the site is asked.
-        ports.warn("what is known of ways to sites cannot be read", error)
+        warn("what is known of ways to sites cannot be read", error)
     found = await _asked(ports, held, url, worker)
     try:
         if isinstance(found, Probe):
@@ -233,7 +233,7 @@ async def probed(
         else:
             await threaded(ports.book.release, key, worker)
     except StoreError as error:
-        ports.warn("what was found out of the way to a site cannot be kept", error)
+        warn("what was found out of the way to a site cannot be kept", error)
     return found
 
 
@@ -258,7 +258,7 @@ async def _asked(ports: ProbingPorts, held: Held, url: str, worker: str) -> Prob
             return NotJudged(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
         return Probe(at=ports.clock(), fault=fault(str(error)))
     except StoreError as error:
-        ports.warn("whose turn it is at a host cannot be said", error)
+        warn("whose turn it is at a host cannot be said", error)
         why = "nobody can say whose turn it is at the host"
         return NotJudged(why=why, again_seconds=_AGAIN_SECONDS)
 

@@ -32,6 +32,7 @@ from crawlfleet.kernel.errors import (
     QuotaExceededError,
     RejectedError,
 )
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.submission.admission import fire_name, run_now_name
 
@@ -175,7 +176,6 @@ def run_due(
     tree: Tree,
     now: datetime,
     time_left: Callable[[], float],
-    warn: Callable[[str, Exception], None],
     *,
     page: int = SCHEDULES_A_PAGE,
     clock: Callable[[], float] = monotonic,
@@ -183,7 +183,7 @@ def run_due(
     """Start the jobs of every due schedule; returns how many fire times have theirs now.
 
     A schedule that cannot be run (its biz, rule or spider is gone, a part is down) is told of
-    through ``warn`` and in its last outcome, and does not keep others from running. Tenants have
+    in a warning and in its last outcome, and does not keep others from running. Tenants have
     their turns. What there is no time for stays due, and is not late for that. So many
     schedules are read at once as ``page`` says; ``clock`` measures what they have of a tick.
     """
@@ -205,7 +205,7 @@ def run_due(
                 break
             seen.add(due.key)
             try:
-                fires += _Fires(ports, tree, due, now, since, warn).run(time_for)
+                fires += _Fires(ports, tree, due, now, since).run(time_for)
             except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                 warn(f"schedule {'/'.join(due.key)} could not go on", error)
     return fires
@@ -235,10 +235,9 @@ class _Fires:
         due: Schedule,
         now: datetime,
         since: datetime,
-        warn: Callable[[str, Exception], None],
     ) -> None:
         self._since = since
-        self._ports, self._tree, self._warn = ports, tree, warn
+        self._ports, self._tree = ports, tree
         self._standing = due
         self._now = from_ms(to_ms(now))
 
@@ -254,7 +253,7 @@ class _Fires:
             try:
                 outcome = fire(self._ports, self._tree, self._standing, fire_at, self._now)
             except Exception as error:  # noqa: BLE001  it is told, and tried again
-                self._warn(f"schedule {'/'.join(self._standing.key)} could not run", error)
+                warn(f"schedule {'/'.join(self._standing.key)} could not run", error)
                 self._put_off(_failure(fire_at, error, self._now), _pause(error))
                 break
             if outcome.kind is OutcomeKind.WAITING:

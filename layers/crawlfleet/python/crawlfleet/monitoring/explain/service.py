@@ -18,6 +18,7 @@ from crawlfleet.fleet.ports import Watch
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.kernel.errors import NotFoundError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, State, parse_id
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.explain.models import Explanation, Fact, Standing, Step, StepKind
@@ -43,7 +44,6 @@ class ExplainingPorts:
     queue: RequestQueue
     journal: Journal
     watch: Watch
-    warn: Callable[[str, Exception], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _pending(case: _Case) -> Standing:
     try:
         place, found = _place(case)
     except StoreUnavailableError as error:
-        case.ports.warn("the queue could not be asked", error)
+        warn("the queue could not be asked", error)
         place, found = "the queue does not answer: it is queued again when it does", {}
     sentence, facts = f"{sentence}; {place}", facts | found
     if found:
@@ -343,7 +343,7 @@ def _workers(case: _Case) -> list[WorkerStatus] | None:
     try:
         pulses = case.ports.watch.pulses()
     except StoreUnavailableError as error:
-        case.ports.warn("nobody could be asked which workers live", error)
+        warn("nobody could be asked which workers live", error)
         return None
     return [seen_from(case.lane, liveness.status(pulse, case.detector)) for pulse in pulses]
 

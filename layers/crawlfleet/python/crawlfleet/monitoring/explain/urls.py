@@ -27,6 +27,7 @@ from crawlfleet.kernel.errors import (
     UnknownRuleError,
 )
 from crawlfleet.kernel.hosts import host_of, origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
@@ -86,7 +87,7 @@ class _Case:
         try:
             return ask()
         except StoreUnavailableError as error:
-            self.ports.requests.warn(f"{what} could not be asked for", error)
+            warn(f"{what} could not be asked for", error)
             self.missing.append(f"Redis does not answer: {what} is not told")
             return None
 

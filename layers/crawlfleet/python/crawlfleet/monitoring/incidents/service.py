@@ -24,6 +24,7 @@ from crawlfleet.config.lookup import readable_tenants
 from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel import paging as cursors
 from crawlfleet.kernel.errors import CrawlfleetError, MessageRefusedError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
@@ -147,7 +148,6 @@ class AlarmingPorts:
     metrics: MetricSink
     clock: Clock
     stage: str
-    warn: Callable[[str, Exception], None]
     room: Room = ROOM
 
 
@@ -199,7 +199,7 @@ def alarm(ports: AlarmingPorts, memory: Memory, sample: Sample, tree: Tree, by: 
         try:
             ports.book.end_turn(by)
         except CrawlfleetError as error:
-            ports.warn("the turn at the incidents could not be ended", error)
+            warn("the turn at the incidents could not be ended", error)
     delivered = [
         Metric(names.INCIDENTS_OPEN, alarmed.open),
         Metric(names.MESSAGES_FAILED, alarmed.failed),
@@ -216,7 +216,7 @@ def _open_book(ports: AlarmingPorts, memory: Memory, by: str, now: datetime) -> 
             return None
         present = ports.book.read()
     except CrawlfleetError as error:
-        ports.warn("the incidents' book is away: memory carries on", error)
+        warn("the incidents' book is away: memory carries on", error)
         return False
     mine = [memory.incidents[key] for key in memory.unwritten if key in memory.incidents]
     theirs = [
@@ -243,7 +243,7 @@ def _go_on(
     before = memory.incidents
     memory.incidents = step(before, look, now, limits, ports.room)
     if missing := left_out(memory.incidents, look):
-        ports.warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
+        warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
     memory.gone |= {
         key: let_go(each, now) for key, each in before.items() if key not in memory.incidents
     }
@@ -282,7 +282,7 @@ def _write(ports: AlarmingPorts, memory: Memory) -> bool:
     try:
         ports.book.write(changed, memory.desk, memory.gone.values())
     except CrawlfleetError as error:
-        ports.warn("the incidents could not be written down", error)
+        warn("the incidents could not be written down", error)
         return False
     memory.unwritten.clear()
     memory.gone.clear()
@@ -324,13 +324,13 @@ def _tell_people(
             letter = wording.summary(ports.stage, sending.incidents, now, to)
         bare = wording.bare_letter(ports.stage, letter, sending.incidents)
         try:
-            refused = _send(ports, tell, letter, bare)
+            refused = _send(tell, letter, bare)
         except MessageRefusedError as error:
-            ports.warn(f"a message to {to} was refused, and its bare form as well", error)
+            warn(f"a message to {to} was refused, and its bare form as well", error)
             failed += 1
             continue
         except CrawlfleetError as error:
-            ports.warn(f"{to} could not be told; the next look tries again", error)
+            warn(f"{to} could not be told; the next look tries again", error)
             return _Told(sent, failed + 1)
         sent, failed = sent + 1, failed + refused
         before = memory.desk.phones if phones else memory.desk.people
@@ -356,20 +356,20 @@ def _tell_machines(
             break
         bare = wording.bare_bulletin(ports.stage, bulletin, incidents, now)
         try:
-            refused = _send(ports, ports.notifier.tell_machines, bulletin, bare)
+            refused = _send(ports.notifier.tell_machines, bulletin, bare)
         except MessageRefusedError as error:
-            ports.warn("a message to machines was refused, and its bare form as well", error)
+            warn("a message to machines was refused, and its bare form as well", error)
             failed += 1
             continue
         except CrawlfleetError as error:
-            ports.warn("machines could not be told; the next look tries again", error)
+            warn("machines could not be told; the next look tries again", error)
             return _Told(sent, failed + 1)
         sent, failed = sent + 1, failed + refused
         _note(memory, incidents, Listener.MACHINES, lambda owing: told(owing, now))
     return _Told(sent, failed)
 
 
-def _send(ports: AlarmingPorts, tell: Callable[[M], None], message: M, bare: M) -> bool:
+def _send(tell: Callable[[M], None], message: M, bare: M) -> bool:
     """Send it, or its bare form where it is refused; returns whether it was.
 
     Raises:
@@ -378,7 +378,7 @@ def _send(ports: AlarmingPorts, tell: Callable[[M], None], message: M, bare: M) 
     try:
         tell(message)
     except MessageRefusedError as error:
-        ports.warn("a message was refused: its bare form is sent", error)
+        warn("a message was refused: its bare form is sent", error)
         tell(bare)
         return True
     return False

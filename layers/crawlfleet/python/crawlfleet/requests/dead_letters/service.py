@@ -9,7 +9,7 @@ The store of dead letters, as their verbs ask for it.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ from crawlfleet.kernel.errors import (
     UnknownRuleError,
 )
 from crawlfleet.kernel.ids import RequestId, State, parse_id
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.kernel.time import from_ms, to_ms
@@ -92,7 +93,7 @@ LONGEST_TEXT: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPorts:
-    """The world, as dead letters need it. ``warn`` is told what is wrong but not fatal.
+    """The world, as dead letters need it.
 
     ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
     """
@@ -104,7 +105,6 @@ class DeadLetterPorts:
     waker: Waker
     rules: RuleStore
     journal: Journal
-    warn: Callable[[str, Exception], None]
     most: int = MOST
     look_seconds: float = LOOK_SECONDS
 
@@ -353,9 +353,9 @@ def _serve(
         for pool, part in by_pool.items():
             ports.queue.requeue(lane_of(lane, pool), part)
         if None in by_pool:
-            wake_if_idle(ports.workers, ports.waker, ports.warn)
+            wake_if_idle(ports.workers, ports.waker)
     except StoreUnavailableError as error:
-        ports.warn("replayed, to be queued by recovery", error)
+        warn("replayed, to be queued by recovery", error)
 
 
 def _note_purge(
@@ -366,7 +366,7 @@ def _note_purge(
     try:
         ports.journal.note(lane, line)
     except StoreUnavailableError as error:
-        ports.warn("the journal could not be written", error)
+        warn("the journal could not be written", error)
 
 
 def _said(letters: LetterFilter) -> str:

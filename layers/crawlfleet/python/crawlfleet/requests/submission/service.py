@@ -5,7 +5,7 @@ the request later.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,6 +20,7 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
 )
 from crawlfleet.kernel.ids import RequestId
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import Lane
 from crawlfleet.requests.ids.issuer import IdSource
 from crawlfleet.requests.models import Body, Entry, Inserted, Request
@@ -46,7 +47,7 @@ class Crew(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPorts:
-    """What a submission needs of the world. ``warn`` is told what is wrong but not fatal.
+    """What a submission needs of the world.
 
     ``workers`` and ``waker`` are of the usual pool, ``crews`` of the others.
     """
@@ -59,7 +60,6 @@ class SubmissionPorts:
     intake: Intake
     workers: WakeReservations
     waker: Waker
-    warn: Callable[[str, Exception], None]
     crews: Mapping[str, Crew] = field(default_factory=dict)
 
 
@@ -128,7 +128,7 @@ def submit(
             ports, lane, biz, list(requests.values()), now, repeatable=repeatable
         )
         receipts.update(zip(requests, outcome, strict=True))
-        _close(ports, keying, receipts)
+        _close(keying, receipts)
     receipts |= {index: Refused(error) for index, error in keying.refused.items()}
     for twin, first in keying.twins.items():
         receipt = receipts[first]
@@ -138,12 +138,12 @@ def submit(
     return [receipts[index] for index in range(len(submissions))]
 
 
-def _close(ports: SubmissionPorts, keying: Keying, receipts: dict[int, Receipt]) -> None:
+def _close(keying: Keying, receipts: dict[int, Receipt]) -> None:
     accepted = {index for index, receipt in receipts.items() if isinstance(receipt, Accepted)}
     try:
         keying.close(accepted)
     except StoreUnavailableError as error:
-        ports.warn("a repeated submission will be looked up again", error)
+        warn("a repeated submission will be looked up again", error)
 
 
 def make_room(
@@ -170,7 +170,7 @@ def make_room(
             return
         _, processed = ports.queue.rates(lane, now)
     except StoreUnavailableError as error:
-        ports.warn("taken without a look at the backlog", error)
+        warn("taken without a look at the backlog", error)
         return
     raise BacklogFullError(
         refusal(lane.biz, pressure, limits, memory_ratio),
@@ -216,7 +216,7 @@ def persist_and_enqueue(
                 # Where others waited before these, somebody works already, or the tick sees to it.
                 wake_for(ports, pool)
     except StoreUnavailableError as error:
-        ports.warn("persisted, to be queued by recovery", error)
+        warn("persisted, to be queued by recovery", error)
     return [_receipt(r.id, inserted, repeatable) for r in requests]
 
 
@@ -224,12 +224,10 @@ def wake_for(ports: SubmissionPorts, pool: str | None) -> None:
     """Start a worker of a pool if none lives; of a pool that is not known here the tick does."""
     crew = Crew(ports.workers, ports.waker) if pool is None else ports.crews.get(pool)
     if crew is not None:
-        wake_if_idle(crew.workers, crew.waker, ports.warn)
+        wake_if_idle(crew.workers, crew.waker)
 
 
-def wake_if_idle(
-    workers: WakeReservations, waker: Waker, warn: Callable[[str, Exception], None]
-) -> None:
+def wake_if_idle(workers: WakeReservations, waker: Waker) -> None:
     """Start one consumer if none lives. If that fails, the scheduler's next tick does it."""
     # Who lives is judged by the clock that workers go by, and not by this machine's.
     wanted = workers.reserve_wake(None, 1)
