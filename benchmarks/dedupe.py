@@ -14,7 +14,7 @@ from typing import Final
 import redis
 
 from benchmarks.bench import Bench, BenchError, Found
-from benchmarks.house import LANE
+from benchmarks.house import QUEUE_KEY
 from crawlfleet.config.documents.biz import Biz, Generation
 from crawlfleet.config.documents.policies import SeedPolicy
 from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES, seed_key
@@ -64,17 +64,17 @@ def _ours(address: str, count: int) -> tuple[dict[str, float], float]:
 
     with redis.Redis.from_url(address) as watcher, RedisConnection(address) as connection:
         seeds = RedisSeedFilter(connection)
-        seeds.add(LANE, biz, other, [key(b"x")])
-        seeds.drop(LANE, other.name)
+        seeds.add(QUEUE_KEY, biz, other, [key(b"x")])
+        seeds.drop(QUEUE_KEY, other.name)
 
         def look(urls: Sequence[bytes]) -> int:
-            return sum(seeds.seen(LANE, biz, today, list(map(key, urls))))
+            return sum(seeds.seen(QUEUE_KEY, biz, today, list(map(key, urls))))
 
         def learn(urls: Sequence[bytes]) -> int:
             keys = list(map(key, urls))
-            seen = seeds.seen(LANE, biz, today, keys)
+            seen = seeds.seen(QUEUE_KEY, biz, today, keys)
             pairs = zip(keys, seen, strict=True)
-            seeds.add(LANE, biz, today, [one for one, known in pairs if not known])
+            seeds.add(QUEUE_KEY, biz, today, [one for one, known in pairs if not known])
             return sum(seen)
 
         before = _used(watcher)

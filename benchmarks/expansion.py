@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.bench import Bench, BenchError, Found
-from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, BenchParts, tree_of
+from benchmarks.house import BIZ, PAGE_RULE, QUEUE_KEY, TENANT, BenchParts, tree_of
 from crawlfleet.apps.context import now
 from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import IntakeLimits, Tree
@@ -152,10 +152,10 @@ def _check(parts: BenchParts, job: Job | None, size: int) -> None:
     if job is None or (job.state, job.expanded) != (JobState.RUNNING, size):
         raise BenchError(f"the job is not expanded: {job}")
     biz = parts.config.current().bizs[TENANT][BIZ]
-    ledger = parts.ledgers.audit(LANE, biz, now(), job.name)
+    ledger = parts.ledgers.audit(QUEUE_KEY, biz, now(), job.name)
     if (ledger.submitted, ledger.pending, ledger.difference) != (size, size, 0):
         raise BenchError(f"its ledger says {ledger}")
-    queued = parts.queue.depth(LANE).queued
+    queued = parts.queue.depth(QUEUE_KEY).queued
     if queued != size:
         raise BenchError(f"{queued} of {size} are queued")
     wanted = (0, 0, 0)

@@ -21,7 +21,7 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.documents.rule import Field, PageFact, Rule
 from crawlfleet.config.ssm import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.secrets import SecretStore
 from crawlfleet.kernel.settings import Settings
 from crawlfleet.requests.ids.issuer import Issuer
@@ -30,7 +30,7 @@ from crawlfleet.requests.ids.redis import RedisWorkerNumbers
 
 TENANT: Final = "default"
 BIZ: Final = "docs"
-LANE: Final = Lane(TENANT, BIZ, "main")
+QUEUE_KEY: Final = QueueKey(TENANT, BIZ, "main")
 API_KEY: Final = "bench"
 
 #: Politeness that is at work and keeps nobody waiting: there is one site, and it is ours.

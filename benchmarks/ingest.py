@@ -15,7 +15,7 @@ import redis
 
 from benchmarks.bench import Bench, BenchError, Found, peer
 from benchmarks.figures import ratio, rotated
-from benchmarks.house import LANE, tree_of
+from benchmarks.house import QUEUE_KEY, tree_of
 from benchmarks.routing import Router, batch, single
 from benchmarks.site import distinct
 
@@ -91,13 +91,13 @@ def _batches(bench: Bench, router: Router, floor: Floor) -> Found:
     speeds: dict[str, list[float]] = {name: [] for name in (*sides, "rq")}
     with _rq(bench, urls) as rq:
         router.call(events[0], 202)  # the first call makes indexes and freezes the rule
-        before = router.parts.queue.depth(LANE).queued
+        before = router.parts.queue.depth(QUEUE_KEY).queued
         for number in range(bench.scale.rounds):
             for side in rotated([*sides, *(["rq"] if rq else [])], number):
                 seconds = rq() if side == "rq" and rq else _timed(sides[side])
                 speeds[side].append(len(urls) / seconds)
                 bench.tick(f"batches, {side}")
-    queued = router.parts.queue.depth(LANE).queued - before
+    queued = router.parts.queue.depth(QUEUE_KEY).queued - before
     if queued != len(urls) * bench.scale.rounds:
         raise BenchError(f"the router queued {queued} requests")
     figures = {"ingest_vs_floor": ratio(speeds["ours"], speeds["floor"])}

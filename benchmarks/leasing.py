@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.bench import Bench, BenchError, Found
-from benchmarks.house import BIZ, LANE
+from benchmarks.house import BIZ, QUEUE_KEY
 from benchmarks.scale import Scale
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.queue_key import LEVELS, Ageing
@@ -22,9 +22,9 @@ from crawlfleet.kernel.redis.connection import RedisConnection
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue.redis.keys import lane_keys
+from crawlfleet.requests.queue.redis.keys import redis_keys
 from crawlfleet.requests.queue.redis.queue import RedisQueue, read_canonical
-from crawlfleet.requests.queue.redis.recovery import RedisFilling
+from crawlfleet.requests.queue.redis.recovery import RedisQueueRebuild
 
 BATCH: Final = 100
 ROUNDS: Final = 300
@@ -79,11 +79,11 @@ class _Queue:
 
     def measure(self, length: int, lease: Callable[[str, datetime], list[Entry] | int]) -> float:
         """Seconds that leasing a batch takes, in the middle."""
-        filling = RedisFilling(self._connection)
-        filling.clear(LANE, "n")
+        rebuild = RedisQueueRebuild(self._connection)
+        rebuild.clear(QUEUE_KEY, "n")
         for done in range(0, length, 1_000):
             ages = self._spread * (1 - done / length)
-            filling.fill(LANE, "n", self._entries(1_000, now() - ages), done)
+            rebuild.fill(QUEUE_KEY, "n", self._entries(1_000, now() - ages), done)
         took = []
         for number in range(ROUNDS):
             at = now()
@@ -93,17 +93,17 @@ class _Queue:
             many = found if isinstance(found, int) else len(found)
             if many != BATCH:
                 raise BenchError(f"{many} entries were leased")
-            self._connection.client.delete(lane_keys(LANE).leases)
-            self._queue.enqueue(LANE, self._entries(BATCH, at), at)
+            self._connection.client.delete(redis_keys(QUEUE_KEY).leases)
+            self._queue.enqueue(QUEUE_KEY, self._entries(BATCH, at), at)
         return median(took)
 
     def lease(self, token: str, at: datetime) -> list[Entry]:
         """As the product does."""
-        return self._queue.lease(LANE, token, BATCH, at, at + _TERM, Ageing())
+        return self._queue.lease(QUEUE_KEY, token, BATCH, at, at + _TERM, Ageing())
 
     def lease_before(self, token: str, at: datetime) -> int:
         """As it did before there were priorities; its answer is read alike."""
-        keys = lane_keys(LANE)
+        keys = redis_keys(QUEUE_KEY)
         found = self._connection.once(
             self._before,
             (keys.queue, keys.delayed, keys.leases),

@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.figures import percentile
-from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, tree_of
+from benchmarks.house import BIZ, PAGE_RULE, QUEUE_KEY, TENANT, tree_of
 from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
 from crawlfleet.config.documents.biz import Biz
@@ -32,7 +32,7 @@ def run(bench: Bench) -> Found:
             ids = _store(router, min(BATCH, bench.scale.stored_requests))
             kept.extend(choose.sample(ids, min(len(ids), bench.scale.lookups // 10)))
             bench.tick("requests for the look-up")
-        ledger = router.parts.ledgers.totals(LANE, _biz(router), now())
+        ledger = router.parts.ledgers.totals(QUEUE_KEY, _biz(router), now())
         if ledger.pending != bench.scale.stored_requests:
             raise BenchError(f"{ledger} is stored")
         wanted = choose.choices(kept, k=bench.scale.lookups)
@@ -50,7 +50,7 @@ def run(bench: Bench) -> Found:
 def _store(router: Router, count: int) -> list[RequestId]:
     """Requests as a submission stores them, without going through it a thousand times."""
     parts = router.parts
-    ids = parts.ids.take(LANE, IdKind.SNOWFLAKE, count)
+    ids = parts.ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, count)
     queued_at, version = from_ms(to_ms(now())), PAGE_RULE.version
     requests = [
         Request(
@@ -64,7 +64,7 @@ def _store(router: Router, count: int) -> list[RequestId]:
         )
         for an_id in ids
     ]
-    inserted = parts.store.insert(LANE, _biz(router), requests)
+    inserted = parts.store.insert(QUEUE_KEY, _biz(router), requests)
     if inserted.refused or inserted.existing:
         raise BenchError(f"not stored: {inserted}")
     return ids

@@ -26,7 +26,7 @@ from crawlfleet.crawling.politeness.models import (
     HostReport,
     interval_of,
 )
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Entry
 from tests.fakes.politeness import MemoryHosts
 from tests.fakes.queue import MemoryQueue
@@ -40,7 +40,7 @@ ANSWERS: Final = (0.1, 0.4)
 LEASING: Final = 0.02
 POLL: Final = 0.1
 LARGE: Final = "large.example"
-LANE: Final = Lane("default", "docs", "main")
+QUEUE_KEY: Final = QueueKey("default", "docs", "main")
 #: Points of a curve that are kept.
 POINTS: Final = 200
 
@@ -97,28 +97,28 @@ def run(bench: Bench) -> Found:
         each=bench.scale.requests_each,
         large=bench.scale.large_host_requests,
     )
-    parked = turns_and_parking(plan)
+    deferred = slots_and_deferral(plan)
     bench.tick("politeness, turns and parking")
     plain = plain_queue(plan)
     bench.tick("politeness, plain queue")
     total = plan.small_hosts * plan.each + plan.large
-    for name, curve in (("ours", parked), ("the plain queue", plain)):
+    for name, curve in (("ours", deferred), ("the plain queue", plain)):
         if curve.done != total:
             raise BenchError(f"{name} did {curve.done} of {total} requests")
     said = (
         f"politeness: {plan.small_hosts:,} hosts with {plan.each:,} requests each were done after "
-        f"{max(parked.small):,.0f} s beside one with {plan.large:,} (after {max(parked.large):,.0f}"
-        f" s; alone it takes {plan.least_seconds:,.0f} s), in a plain queue after "
-        f"{max(plain.small):,.0f} s"
+        f"{max(deferred.small):,.0f} s beside one with {plan.large:,} (after "
+        f"{max(deferred.large):,.0f} s; alone it takes {plan.least_seconds:,.0f} s), in a plain "
+        f"queue after {max(plain.small):,.0f} s"
     )
     return Found(
         figures={
-            "politeness_vs_fifo": max(plain.small) / max(parked.small),
-            "politeness_large_host": plan.least_seconds / max(parked.large),
+            "politeness_vs_fifo": max(plain.small) / max(deferred.small),
+            "politeness_large_host": plan.least_seconds / max(deferred.large),
         },
         details={
             "politeness, requests done (simulated)": {
-                "turns and parking": parked.points(),
+                "turns and parking": deferred.points(),
                 "plain queue": plain.points(),
             }
         },
@@ -140,7 +140,7 @@ def plain_queue(plan: Plan) -> Curve:
     return curve
 
 
-def turns_and_parking(plan: Plan) -> Curve:
+def slots_and_deferral(plan: Plan) -> Curve:
     """As the product does it: a request without a turn waits in its host's own list."""
     world = _World(plan.hosts())
     workers = [_Worker(world, f"w-{number}") for number in range(WORKERS)]
@@ -165,7 +165,9 @@ class _World:
         self.host_of = dict(enumerate(hosts, 1))
         self.hosts = MemoryHosts(clock=self.clock)
         self.queue = MemoryQueue()
-        self.queue.enqueue(LANE, [Entry(an_id, LANE.biz, 0) for an_id in self.host_of], _START)
+        self.queue.enqueue(
+            QUEUE_KEY, [Entry(an_id, QUEUE_KEY.biz, 0) for an_id in self.host_of], _START
+        )
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
 
@@ -213,20 +215,20 @@ class _Worker:
             world.after(POLL / 10, self._lease)
             return
         token = f"{self._name}.{next(self._leases)}"
-        taken = self._take_parked(token)
+        taken = self._take_deferred(token)
         if taken < FLEET.batch:
             taken += self._take_queued(token, FLEET.batch - taken)
         world.after(LEASING if taken else POLL, self._lease)
 
-    def _take_parked(self, token: str) -> int:
+    def _take_deferred(self, token: str) -> int:
         world = self._world
-        parked = world.queue.parked(LANE, world.clock(), FLEET.batch)
-        if not parked:
+        deferred = world.queue.deferred(QUEUE_KEY, world.clock(), FLEET.batch)
+        if not deferred:
             return 0
-        each = max(1, FLEET.batch // len(parked))
-        grants = self._ask({one.host: min(one.count, each) for one in parked})
+        each = max(1, FLEET.batch // len(deferred))
+        grants = self._ask({one.host: min(one.count, each) for one in deferred})
         wanted = [(grant.host, grant.count, self._again(grant)) for grant in grants]
-        found = world.queue.lease_parked(LANE, token, wanted, world.clock() + _LEASE)
+        found = world.queue.lease_deferred(QUEUE_KEY, token, wanted, world.clock() + _LEASE)
         for grant in grants:
             self._give(grant, token, found.get(grant.host, []))
         return sum(map(len, found.values()))
@@ -234,7 +236,7 @@ class _Worker:
     def _take_queued(self, token: str, room: int) -> int:
         world = self._world
         now = world.clock()
-        entries = world.queue.lease(LANE, token, room, now, now + _LEASE)
+        entries = world.queue.lease(QUEUE_KEY, token, room, now, now + _LEASE)
         by_host: dict[str, list[Entry]] = defaultdict(list)
         for entry in entries:
             by_host[world.host_of[int(entry.id)]].append(entry)
@@ -246,7 +248,7 @@ class _Worker:
             for grant in grants
             if grant.count < len(by_host[grant.host])
         ]
-        world.queue.park(LANE, token, aside)
+        world.queue.defer(QUEUE_KEY, token, aside)
         return len(entries)
 
     def _ask(self, wanted: Mapping[str, int]) -> list[HostGrant]:
@@ -256,7 +258,7 @@ class _Worker:
             [
                 HostAsk(
                     host=host,
-                    tenant=LANE.tenant,
+                    tenant=QUEUE_KEY.tenant,
                     count=number,
                     running=self._busy[host],
                     interval_seconds=interval_of(LIMITS),
@@ -300,7 +302,7 @@ class _Worker:
         self._running[host] -= 1
         self._busy[host] -= 1
         self._answered[host] += 1
-        world.queue.finish(LANE, token, [entry], 1, world.clock())
+        world.queue.finish(QUEUE_KEY, token, [entry], 1, world.clock())
         world.curve.did(host, world.now)
         blocked = self._blocked[host]
         while blocked and self._running[host] < self._permits[host]:
@@ -319,7 +321,7 @@ class _Worker:
         reports = [
             HostReport(
                 host=host,
-                tenant=LANE.tenant,
+                tenant=QUEUE_KEY.tenant,
                 running=self._busy[host],
                 answered=self._answered[host],
                 seconds=answer_seconds(host),

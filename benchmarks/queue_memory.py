@@ -5,7 +5,7 @@ from typing import Final
 import redis
 
 from benchmarks.bench import Bench, BenchError, Found
-from benchmarks.house import BIZ, LANE, BenchParts, tree_of
+from benchmarks.house import BIZ, QUEUE_KEY, BenchParts, tree_of
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.ids import IdKind
 from crawlfleet.kernel.time import to_ms
@@ -19,12 +19,12 @@ def run(bench: Bench) -> Found:
     bench.addresses.clear()
     parts = BenchParts(bench.addresses, tree_of(), "router")
     with redis.Redis.from_url(bench.addresses.redis) as client:
-        parts.queue.enqueue(LANE, _entries(parts, 1), now())
+        parts.queue.enqueue(QUEUE_KEY, _entries(parts, 1), now())
         before = int(client.info("memory")["used_memory"])
         for _ in range(0, bench.scale.queue_entries, BATCH):
-            parts.queue.enqueue(LANE, _entries(parts, BATCH), now())
+            parts.queue.enqueue(QUEUE_KEY, _entries(parts, BATCH), now())
         grown = int(client.info("memory")["used_memory"]) - before
-    queued = parts.queue.depth(LANE).queued - 1
+    queued = parts.queue.depth(QUEUE_KEY).queued - 1
     parts.nodes.close()
     parts.redis.close()
     if queued != bench.scale.queue_entries:
@@ -38,4 +38,4 @@ def run(bench: Bench) -> Found:
 
 def _entries(parts: BenchParts, count: int) -> list[Entry]:
     at = to_ms(now())
-    return [Entry(an_id, BIZ, at) for an_id in parts.ids.take(LANE, IdKind.SNOWFLAKE, count)]
+    return [Entry(an_id, BIZ, at) for an_id in parts.ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, count)]

@@ -30,11 +30,11 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.publishing import write_tree
 from crawlfleet.fleet.models import FLEET_POOL
 from crawlfleet.fleet.redis.registry import RedisWorkers
-from crawlfleet.fleet.redis.staffing import RedisStaffing
+from crawlfleet.fleet.redis.staffing import RedisScalingTargets
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.ids import State
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.sdk import Client
@@ -44,7 +44,7 @@ from infra.local.cloud import LocalCloud
 from infra.local.state import STAGE
 
 BIZ: Final = "burst"
-LANE: Final = Lane(names.DEFAULT_TENANT, BIZ, "main")
+QUEUE_KEY: Final = QueueKey(names.DEFAULT_TENANT, BIZ, "main")
 #: Downloads that a worker has under way, and how long each takes: 16 pages a second at most.
 SLOTS: Final = 8
 ANSWER_SECONDS: Final = 0.5
@@ -153,7 +153,7 @@ class _Burst:
         self._submitted = self._told = 0
         self._began = 0.0
         self._queue = RedisQueue(self._redis)
-        self._workers, self._staffing = RedisWorkers(self._redis), RedisStaffing(self._redis)
+        self._workers, self._targets = RedisWorkers(self._redis), RedisScalingTargets(self._redis)
         self._ended, self._left = "it was over", ""
         self.points: list[Point] = []
 
@@ -213,7 +213,7 @@ class _Burst:
             if (seen := self._look(at)) is not None:
                 point, busy = seen
                 self.points.append(point)
-                self._tell(point)
+                self._announce(point)
                 patience.sees(point)
                 if point.done >= len(self._urls) and not point.workers and not busy:
                     self._check()
@@ -233,10 +233,10 @@ class _Burst:
         now, submitted = datetime.now(UTC), self._submitted
         found = self._cloud.status()["functions"][names.function_name(STAGE, names.CONSUMER)]
         try:
-            standing = self._staffing.read(FLEET_POOL).staff
+            standing = self._targets.read(FLEET_POOL).target
             here = [name for name in self._workers.live(now) if not name.startswith("wake:")]
-            rate = self._queue.rates(LANE, now)[1].per_5s
-            done = states_of(self._mongo, LANE, _biz(self._plan))[State.DONE]
+            rate = self._queue.rates(QUEUE_KEY, now)[1].per_5s
+            done = states_of(self._mongo, QUEUE_KEY, _biz(self._plan))[State.DONE]
         except (StoreUnavailableError, pymongo.errors.PyMongoError):
             return None
         point = Point(
@@ -263,10 +263,10 @@ class _Burst:
         cloud = self._cloud
         functions = cloud.status()["functions"]
         busy = ", ".join(f"{name} {found['busy']}" for name, found in functions.items())
-        told = unfinished(cloud.mongo_uri, cloud.redis_url, LANE, _biz(self._plan))
+        told = unfinished(cloud.mongo_uri, cloud.redis_url, QUEUE_KEY, _biz(self._plan))
         return f"environments at work: {busy}\n{told}"
 
-    def _tell(self, point: Point) -> None:
+    def _announce(self, point: Point) -> None:
         tenths = 10 * point.done // len(self._urls)
         while self._told < min(tenths, STEPS):
             self._told += 1

@@ -16,11 +16,11 @@ import redis
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
 from crawlfleet.kernel.mongo.connection import database_name
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import text
 from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.queue.leases import worker_of
-from crawlfleet.requests.queue.redis.keys import host_list, lane_keys, level_keys
+from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.routing import all_shards
 
@@ -43,7 +43,7 @@ class Index(NamedTuple):
     """A lane's entries in Redis, by the id of the request, and who has beaten how long ago."""
 
     queued: Counter[RequestId]
-    parked: Counter[RequestId]
+    deferred: Counter[RequestId]
     delayed: dict[RequestId, float]
     leases: dict[RequestId, list[Lease]]
     beats: dict[str, float]
@@ -52,7 +52,7 @@ class Index(NamedTuple):
         """Where a request is, in words."""
         places = [
             *(["queued"] if self.queued[an_id] else []),
-            *(["waits for its host"] if self.parked[an_id] else []),
+            *(["waits for its host"] if self.deferred[an_id] else []),
             *(["delayed"] if an_id in self.delayed else []),
             *(self._told(lease) for lease in self.leases.get(an_id, ())),
         ]
@@ -64,18 +64,18 @@ class Index(NamedTuple):
         return f"leased to {lease.worker} ({known}), {state}"
 
 
-def unfinished(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
+def unfinished(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
     """States by number, what is open by state and place, some lives, leases by owner, who beats.
 
     A server that does not answer is told as that.
     """
     try:
-        return _told(mongo_uri, redis_url, lane, biz)
+        return _told(mongo_uri, redis_url, queue_key, biz)
     except (pymongo.errors.PyMongoError, redis.RedisError) as error:
         return f"what is left cannot be told: {type(error).__name__}: {error}"
 
 
-def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
+def _told(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
     milliseconds = int(_PATIENCE_SECONDS * 1_000)
     with (
         pymongo.MongoClient[dict[str, Any]](
@@ -86,12 +86,12 @@ def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
         ) as mongo,
         redis.Redis.from_url(redis_url, socket_timeout=_PATIENCE_SECONDS) as client,
     ):
-        states = states_of(mongo, lane, biz)
-        before = {found["_id"]: found for found in _open(mongo, lane, biz)}
-        index = index_of(client, lane)
+        states = states_of(mongo, queue_key, biz)
+        before = {found["_id"]: found for found in _open(mongo, queue_key, biz)}
+        index = index_of(client, queue_key)
         # What was on its way between the two looks is somewhere else by now.
         missing = [an_id for an_id in before if index.place_of(an_id).startswith("NOWHERE")]
-        after = {found["_id"]: found for found in _open(mongo, lane, biz, missing)}
+        after = {found["_id"]: found for found in _open(mongo, queue_key, biz, missing)}
         still = [
             found
             for an_id, found in before.items()
@@ -100,39 +100,41 @@ def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
     return "\n".join(lines_of(states, still, index, datetime.now(UTC)))
 
 
-def states_of(mongo: "pymongo.MongoClient[dict[str, Any]]", lane: Lane, biz: Biz) -> Counter[int]:
+def states_of(
+    mongo: "pymongo.MongoClient[dict[str, Any]]", queue_key: QueueKey, biz: Biz
+) -> Counter[int]:
     """How many requests there are in the truth, by state."""
     states: Counter[int] = Counter()
-    for collection in _collections(mongo, lane, biz):
+    for collection in _collections(mongo, queue_key, biz):
         for found in collection.aggregate([{"$group": {"_id": "$flag", "n": {"$sum": 1}}}]):
             states[found["_id"]] += found["n"]
     return states
 
 
-def index_of(client: redis.Redis, lane: Lane) -> Index:
+def index_of(client: redis.Redis, queue_key: QueueKey) -> Index:
     """The lane's entries, all seen in one moment."""
-    keys, fleet = lane_keys(lane), fleet_keys()
+    keys, fleet = redis_keys(queue_key), fleet_keys()
     places = [text(name).decode() for name in client.hkeys(keys.parked) if name != b"*"]
     with client.pipeline(transaction=True) as pipe:
         pipe.time()
         pipe.zrange(keys.leases, 0, -1, withscores=True)
         pipe.zrange(keys.delayed, 0, -1, withscores=True)
         pipe.zrange(fleet.pulses, 0, -1, withscores=True)
-        for key in (*level_keys(lane), *(host_list(lane, place) for place in places)):
+        for key in (*level_keys(queue_key), *(host_list(queue_key, place) for place in places)):
             pipe.lrange(key, 0, -1)
-        (seconds, micros), leases, delayed, pulses, *lists = pipe.execute()
+        (seconds, micros), leases, delayed, heartbeats, *lists = pipe.execute()
     now = seconds + micros / 1e6
-    levels = len(level_keys(lane))
+    levels = len(level_keys(queue_key))
     held: dict[RequestId, list[Lease]] = defaultdict(list)
     for member, ends in leases:
         token, _, rest = member.partition(b":{")
         held[_id_of(b"{" + rest)].append(Lease(worker_of(token.decode()), ends / 1e3 - now))
     return Index(
         queued=Counter(_id_of(entry) for found in lists[:levels] for entry in found),
-        parked=Counter(_id_of(entry) for found in lists[levels:] for entry in found),
+        deferred=Counter(_id_of(entry) for found in lists[levels:] for entry in found),
         delayed={_id_of(entry): due / 1e3 - now for entry, due in delayed},
         leases=dict(held),
-        beats={name.decode(): now - at / 1e3 for name, at in pulses},
+        beats={name.decode(): now - at / 1e3 for name, at in heartbeats},
     )
 
 
@@ -147,7 +149,7 @@ def lines_of(
     yield f"in MongoDB: {told or 'nothing'}"
     leases = [lease for held in index.leases.values() for lease in held]
     yield (
-        f"in Redis: {index.queued.total()} queued, {index.parked.total()} that wait for hosts, "
+        f"in Redis: {index.queued.total()} queued, {index.deferred.total()} that wait for hosts, "
         f"{len(leases)} leased, of which {sum(one.seconds < 0 for one in leases)} have ended, "
         f"{len(index.delayed)} delayed"
     )
@@ -177,23 +179,23 @@ def _life(found: Mapping[str, Any], now: datetime) -> str:
 
 
 def _collections(
-    mongo: "pymongo.MongoClient[dict[str, Any]]", lane: Lane, biz: Biz
+    mongo: "pymongo.MongoClient[dict[str, Any]]", queue_key: QueueKey, biz: Biz
 ) -> Iterator[pymongo.collection.Collection[dict[str, Any]]]:
     for shard in all_shards(biz):
-        database = mongo[database_name(lane.tenant, shard.database)]
-        yield database[f"{lane.biz}.{biz.collection}_{shard.number:03d}"]
+        database = mongo[database_name(queue_key.tenant, shard.database)]
+        yield database[f"{queue_key.biz}.{biz.collection}_{shard.number:03d}"]
 
 
 def _open(
     mongo: "pymongo.MongoClient[dict[str, Any]]",
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     ids: Sequence[RequestId] | None = None,
 ) -> Iterator[dict[str, Any]]:
     query: dict[str, Any] = {"flag": {"$nin": [int(state) for state in FINAL_STATES]}}
     if ids is not None:
         query["_id"] = {"$in": list(ids)}
-    for collection in _collections(mongo, lane, biz):
+    for collection in _collections(mongo, queue_key, biz):
         yield from collection.find(query, ["flag", "due", "log"], limit=MOST)
 
 

@@ -217,14 +217,14 @@ def mistakes(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
             yield f"pool {pool.name!r} is named twice"
     if len(pools) > MOST_POOLS:
         yield f"pools: {len(pools)} of them; the most is {MOST_POOLS}"
-    elif (told := _bytes_told(pools, home)) > _TOLD:
+    elif (told := _bytes_reported(pools, home)) > _TOLD:
         yield (
             f"pools: what functions are told of them takes {told:,} bytes; {_TOLD:,} are the most:"
             " have fewer of them in other regions"
         )
 
 
-def _bytes_told(pools: Sequence[PoolKind], home: Home) -> int:
+def _bytes_reported(pools: Sequence[PoolKind], home: Home) -> int:
     """Of a function that calls all pools of other regions by their ARNs."""
 
     def called(pool: PoolKind) -> str:

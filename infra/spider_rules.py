@@ -86,22 +86,22 @@ class SpiderRule:
         if self.schedule is not None and not _SCHEDULE.match(self.schedule):
             yield f"schedule {self.schedule!r} is neither cron(...) nor rate(...)"
         if self.pattern is not None:
-            yield from self._mistakes_of_pattern(self.pattern)
-        yield from self._mistakes_of_values()
+            yield from self._errors_of_pattern(self.pattern)
+        yield from self._errors_of_values()
         if self.version is not None and self.version < 1:
             yield f"version is {self.version}; they count from 1"
         if self.priority is not None and not 0 <= self.priority <= 10:
             yield f"priority is {self.priority}; it is 0 to 10"
 
     @staticmethod
-    def _mistakes_of_pattern(pattern: Mapping[str, object]) -> Iterator[str]:
+    def _errors_of_pattern(pattern: Mapping[str, object]) -> Iterator[str]:
         if not pattern.keys() & {"source", "detail-type"}:
             # Without either it matches what AWS itself tells of every call, and of this stage's.
             yield "pattern says neither source nor detail-type: it would match nearly everything"
         for name in sorted(pattern.keys() - PATTERN_FIELDS):
             yield f"pattern.{name} is none of {', '.join(sorted(PATTERN_FIELDS))}"
 
-    def _mistakes_of_values(self) -> Iterator[str]:
+    def _errors_of_values(self) -> Iterator[str]:
         if len(self.values) > _MOST_VALUES:
             yield f"values are {len(self.values)}, of {_MOST_VALUES} at most"
         for place, value in self.values.items():
@@ -185,7 +185,7 @@ def value_at(event: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def mistakes_of(rules: tuple[SpiderRule, ...]) -> Iterator[str]:
+def errors_of(rules: tuple[SpiderRule, ...]) -> Iterator[str]:
     """What is wrong with a stage's rules, each with its place."""
     if len(rules) > MOST_RULES:
         yield f"spider_rules are {len(rules)}, of {MOST_RULES} at most"

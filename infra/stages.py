@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from infra.notify import Notify
 from infra.pools import Home, PoolKind, compute_in, is_region, regions
-from infra.pools import mistakes as pool_mistakes
-from infra.spider_rules import SpiderRule, mistakes_of
+from infra.pools import mistakes as pool_errors
+from infra.spider_rules import SpiderRule, errors_of
 
 #: Zones of a network: what a stack without a fixed region may count on everywhere.
 ZONES: Final = 2
@@ -246,7 +246,7 @@ class Stage:
     region: str = ""
 
     def __post_init__(self) -> None:
-        if mistakes := list(self._mistakes()):
+        if mistakes := list(self._errors()):
             raise StageError(f"stage {self.name!r}: {'; '.join(mistakes)}")
 
     @property
@@ -274,7 +274,7 @@ class Stage:
             return False
         return self.keep_state or (self.protect_state and stack == "state")
 
-    def _mistakes(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[str]:
         if isinstance(self.redis, GivenRedis):
             address = urlsplit(self.redis.url)
             if f"{address.scheme}://" not in _REDIS_SCHEMES or not address.hostname:
@@ -287,10 +287,10 @@ class Stage:
             yield "redis.cluster_shards is below 1; None is no cluster mode"
         yield from self.archive.mistakes()
         yield from self.notify.mistakes()
-        yield from mistakes_of(self.spider_rules)
+        yield from errors_of(self.spider_rules)
         if self.region and not is_region(self.region):
             yield f"region {self.region!r} is no region of AWS"
-        yield from pool_mistakes(
+        yield from pool_errors(
             self.pools,
             Home(
                 stage=self.name,

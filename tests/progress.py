@@ -44,7 +44,7 @@ class Tally:
     failed: set[str] = field(default_factory=set)
     running: dict[str, float] = field(default_factory=dict)
     told_at: float = field(init=False)
-    told_ended: int = field(init=False, default=0)
+    reported_ended: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.told_at = self.began_at
@@ -61,13 +61,13 @@ class Tally:
     def is_due(self, now: float) -> bool:
         """True if a line is due: a tenth of the tests or half a minute after the last one."""
         silent = now - self.told_at
-        more = self.ended - self.told_ended
+        more = self.ended - self.reported_ended
         is_further = self.ended < self.total and more >= max(1, EVERY_SHARE * self.total)
         return silent >= EVERY_SECONDS or (silent >= LEAST_SECONDS and is_further)
 
     def line(self, now: float) -> str:
         """The line; from here on the next one is due later."""
-        self.told_at, self.told_ended = now, self.ended
+        self.told_at, self.reported_ended = now, self.ended
         share = self.ended / self.total if self.total else 0.0
         told = (
             f"[{share:4.0%}] {self.passed:,} of {self.total:,} passed, "
@@ -113,7 +113,7 @@ class Progress:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._tally.running.pop(nodeid, None)
         self._tally.ended += 1
-        self._tell_if_due()
+        self._report_if_due()
 
     def pytest_sessionfinish(self) -> None:
         self._over.set()
@@ -126,9 +126,9 @@ class Progress:
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK_SECONDS):
-            self._tell_if_due()
+            self._report_if_due()
 
-    def _tell_if_due(self) -> None:
+    def _report_if_due(self) -> None:
         with self._lock:
             if self._tally.is_due(now := time.monotonic()):
                 self._write(self._tally.line(now))

@@ -68,14 +68,14 @@ def _ledgers(parts: ChaosParts, accepted: int, in_job: int) -> Iterator[str]:
     for job, count in ((None, accepted), (JOB, in_job)):
         exact = Ledger(submitted=count, done=count)
         for way in (parts.ledgers.totals, parts.ledgers.audit):
-            found = way(world.lane, world.biz, now(), job)
+            found = way(world.queue_key, world.biz, now(), job)
             if found != exact:
                 name = f"{way.__name__} of {f'job {job}' if job else 'the biz'}"
                 yield f"the ledger's {name} is {found}, difference {found.difference}"
 
 
 def _queue(parts: ChaosParts) -> Iterator[str]:
-    depth = parts.queue.depth(parts.world.lane)
+    depth = parts.queue.depth(parts.world.queue_key)
     if depth.queued or depth.leased or depth.delayed:
         yield f"the queue is not empty: {depth}"
 

@@ -93,7 +93,7 @@ def work(invocation: Invocation, news: int) -> None:
     def wake(count: int) -> None:
         os.write(news, msgspec.json.encode(Woken(count=count)) + b"\n")
 
-    parts = ChaosParts(invocation.world, "consumer", wake, _tell)
+    parts = ChaosParts(invocation.world, "consumer", wake, _announce)
     vars(parts)["queue"] = armed_queue(parts.queue, fuse)
     vars(parts)["store"] = armed_store(parts.store, fuse)
     # What the wiring names is what it takes; both are looked up at the call.
@@ -119,7 +119,7 @@ def _step_clock(step: ClockStep, started: float) -> None:
     )
 
 
-def _tell(message: str) -> None:
+def _announce(message: str) -> None:
     sys.stderr.write(f"{os.getpid()}: {message}\n")
     sys.stderr.flush()
 

@@ -119,7 +119,7 @@ class Fleet:
         if process.stdout is not None:
             process.stdout.close()
 
-    def muster(self) -> None:
+    def report_throughput(self) -> None:
         """Start what is missing of the wanted number."""
         with self._changed:
             while len(self._members) + len(self._awaited) < self.size:

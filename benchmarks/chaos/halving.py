@@ -76,7 +76,7 @@ def halve(
         submitter.start()
         for _ in range(rounds):
             fleet.size = WORKERS
-            fleet.muster()
+            fleet.report_throughput()
             _until(lambda: _busy(truth) >= WORKERS, "the workers found nothing to do")
             fleet.size = fleet.most = 0
             found.append(_round(fleet, truth, dice))

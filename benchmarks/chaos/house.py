@@ -31,7 +31,7 @@ from crawlfleet.config.documents.rule import Field, Rule, Selector
 from crawlfleet.config.ssm import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.fleet.ports import ConcurrencyLimit
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.secrets import SecretStore
 from crawlfleet.kernel.settings import Settings
 from crawlfleet.requests.ids.issuer import Issuer
@@ -58,9 +58,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         return next(iter(self.tree.tenants))
 
     @property
-    def lane(self) -> Lane:
+    def queue_key(self) -> QueueKey:
         """The run's lane."""
-        return Lane(self.tenant, BIZ, self.biz.queue)
+        return QueueKey(self.tenant, BIZ, self.biz.queue)
 
     @property
     def biz(self) -> Biz:
@@ -128,11 +128,11 @@ class ChaosParts(Parts):
         super().__init__(settings, service)
         self.world = world
         self._wake = wake
-        self._tell = tell
+        self._announce = tell
 
     def warn(self, message: str, error: Exception) -> None:
         """Tell the run."""
-        self._tell(f"{message}: {type(error).__name__}: {error}")
+        self._announce(f"{message}: {type(error).__name__}: {error}")
 
     @cached_property
     def config(self) -> SsmConfig:

@@ -35,7 +35,7 @@ STUCK_SECONDS: Final = 120.0
 #: How long consumers may take to end when all is done, and queues to be empty.
 END_SECONDS: Final = 60.0
 #: Of pages downloaded again without a reason, so many are told with all that befell them.
-_TOLD_LIVES: Final = 40
+_REPORTED_LIVES: Final = 40
 #: Harm is done until so much of the work is done; the rest shows that all of it is got over.
 HARMFUL_PART: Final = 0.95
 
@@ -212,11 +212,11 @@ class _Run:
             done=lambda: self._done,
             dice=Random(plan.seed),
             wake=self._fleet.wake,
-            tell=self._tell,
+            tell=self._announce,
             last=lambda: self._last_batch,
         )
         self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
-        self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._tell)
+        self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._announce)
         self._harm = Harm(
             redis=servers.redis,
             mongo=servers.mongo,
@@ -224,7 +224,7 @@ class _Run:
             ticks=self._ticks,
             dice=self._dice,
             freezes=plan.freezes,
-            tell=self._tell,
+            tell=self._announce,
         )
         stack.callback(self._hands.close)
         stack.enter_context(self._fleet)
@@ -236,7 +236,7 @@ class _Run:
         started = time.monotonic()
         self._submitter.start()
         self._ticks.start()
-        self._fleet.muster()
+        self._fleet.report_throughput()
         problems = self._until_all_is_done()
         recovered = time.monotonic() - self._harmed
         self._harm.close()
@@ -273,7 +273,7 @@ class _Run:
                 kind = coming.pop(0)
                 self._harms[kind] += 1
                 self._progress(done, kind)
-                self._tell(f"at {done}: {kind}: {MEANING[kind]}")
+                self._announce(f"at {done}: {kind}: {MEANING[kind]}")
                 self._harm.do(kind)
                 self._harmed = moved = time.monotonic()
             else:
@@ -284,9 +284,9 @@ class _Run:
     def _until_all_is_quiet(self) -> list[str]:
         """Consumers go on until the queue has forgotten what is done; then they end."""
         end = time.monotonic() + END_SECONDS
-        lane = self._parts.world.lane
+        queue_key = self._parts.world.queue_key
         while time.monotonic() < end:
-            depth = self._parts.queue.depth(lane)
+            depth = self._parts.queue.depth(queue_key)
             if not (depth.queued or depth.leased or depth.delayed):
                 break
             time.sleep(_LOOK_SECONDS)
@@ -309,8 +309,8 @@ class _Run:
                 f"downloaded again without a reason: {repeats.needless_count} of {plan.requests} "
                 f"({ratio:.2%} beside those in the hands of the killed)"
             )
-        for page in list(repeats.needless)[:_TOLD_LIVES]:
-            self._tell(f"page {page} was downloaded again: {self.truth.life_of(page)}")
+        for page in list(repeats.needless)[:_REPORTED_LIVES]:
+            self._announce(f"page {page} was downloaded again: {self.truth.life_of(page)}")
         return Report(
             seed=plan.seed,
             again=plan.again(),
@@ -335,7 +335,7 @@ class _Run:
     def _note(self, worker: str) -> None:
         self._hands.note(worker)
 
-    def _tell(self, message: str) -> None:
+    def _announce(self, message: str) -> None:
         if self._log is not None:
             with self._log.open("a") as log:
                 log.write(f"{time.strftime('%H:%M:%S')} {message}\n")

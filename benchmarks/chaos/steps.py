@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage
+from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, HopGuard
 from crawlfleet.kernel.page import Page
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.mongo.store import MongoRequestStore
@@ -116,10 +116,10 @@ def armed_fetcher(fuse: Fuse) -> type[AiohttpFetcher]:
             self,
             body: Body,
             limits: FetchLimits,
-            passage: Passage | None = None,
-            errand: Errand = NO_ERRAND,
+            hop_guard: HopGuard | None = None,
+            fetch_context: FetchContext = NO_FETCH_CONTEXT,
         ) -> Page:
-            page = await super().fetch(body, limits, passage, errand)
+            page = await super().fetch(body, limits, hop_guard, fetch_context)
             fuse.reach(Step.AFTER_FETCH)
             return page
 

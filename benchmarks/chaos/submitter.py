@@ -57,7 +57,7 @@ class Submitter:
         self._last = last
         self._done = done
         self._dice = dice
-        self._tell = tell
+        self._announce = tell
         self._parts = ChaosParts(world, "router", wake, tell)
         self._ports = submission_ports(self._parts)
         self._stopping = threading.Event()
@@ -130,7 +130,7 @@ class Submitter:
                     self._ports,
                     world.tree,
                     world.tenant,
-                    world.lane.biz,
+                    world.queue_key.biz,
                     submissions,
                     now(),
                     key=key,
@@ -138,9 +138,9 @@ class Submitter:
                 ids = [receipt.id for receipt in receipts if isinstance(receipt, Accepted)]
                 if len(ids) == len(receipts):
                     return ids
-                self._tell(f"{len(receipts) - len(ids)} entries of {key} were refused")
+                self._announce(f"{len(receipts) - len(ids)} entries of {key} were refused")
             except CrawlfleetError as error:
-                self._tell(f"{key} was refused: {type(error).__name__}: {error}")
+                self._announce(f"{key} was refused: {type(error).__name__}: {error}")
             self.repeated += 1
             self._stopping.wait(PAUSE_SECONDS)
         return None

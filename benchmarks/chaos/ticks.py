@@ -23,7 +23,7 @@ class Ticks:
         tell: Callable[[str], None],
     ) -> None:
         self._every = every_seconds
-        self._tell = tell
+        self._announce = tell
         self._parts = [ChaosParts(world, "scheduler", wake, tell) for _ in range(2)]
         self._schedulers = [Scheduler(parts) for parts in self._parts]
         self._stopping = threading.Event()
@@ -65,7 +65,7 @@ class Ticks:
         try:
             done = scheduler.tick(f"scheduler-{self.ticks}", lambda: _TIME_LEFT)
         except CrawlfleetError as error:
-            self._tell(f"a tick failed: {type(error).__name__}: {error}")
+            self._announce(f"a tick failed: {type(error).__name__}: {error}")
             return
         for name, count in done.items():
             self.sums[name] = self.sums.get(name, 0) + count

@@ -12,7 +12,7 @@ import msgspec
 import pymongo
 from pymongo.collection import Collection
 
-from benchmarks.house import BIZ, LANE, TENANT
+from benchmarks.house import BIZ, QUEUE_KEY, TENANT
 from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.ids import State
@@ -78,7 +78,7 @@ def collections(
 def audit_of(router: Router) -> Ledger:
     """The ledger, each term counted by itself."""
     biz = router.parts.config.current().bizs[TENANT][BIZ]
-    return router.parts.ledgers.audit(LANE, biz, now())
+    return router.parts.ledgers.audit(QUEUE_KEY, biz, now())
 
 
 def problems_of_ledger(ledger: Ledger, accepted: int) -> list[str]:
@@ -120,7 +120,7 @@ def problems_of_one(router: Router, an_id: str) -> list[str]:
 
 def problems_of_queue(router: Router) -> list[str]:
     """Whether Redis has forgotten what is done."""
-    depth = router.parts.queue.depth(LANE)
+    depth = router.parts.queue.depth(QUEUE_KEY)
     if depth.queued or depth.leased or depth.delayed:
         return [f"the queue is not empty: {depth}"]
     return []

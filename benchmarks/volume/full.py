@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.bench import BenchError
 from benchmarks.figures import percentile
-from benchmarks.house import BIZ, LANE
+from benchmarks.house import BIZ, QUEUE_KEY
 from benchmarks.lookup import look_up
 from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
@@ -51,7 +51,7 @@ def operations(router: Router, sample: Sequence[str]) -> dict[str, float]:
             "list of workers": "workers",
         }.items()
     }
-    asked["depth of the queue"] = lambda: router.parts.queue.depth(LANE)
+    asked["depth of the queue"] = lambda: router.parts.queue.depth(QUEUE_KEY)
     asked["round of recovery"] = lambda: recover_once(router)
     for ask in asked.values():  # what it imports is not the backlog's
         ask()
@@ -68,7 +68,7 @@ def refill(router: Router, expected: int, progress: Callable[[int], None]) -> fl
     started = time.perf_counter()
     while True:
         recover_once(router)
-        queued = router.parts.queue.depth(LANE).queued
+        queued = router.parts.queue.depth(QUEUE_KEY).queued
         progress(queued)
         if queued >= expected:
             break

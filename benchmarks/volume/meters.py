@@ -11,7 +11,7 @@ import pymongo
 import redis
 
 from benchmarks.bench import BenchError
-from benchmarks.house import BIZ, LANE, TENANT
+from benchmarks.house import BIZ, QUEUE_KEY, TENANT
 from benchmarks.routing import Router
 from benchmarks.volume.checks import collections
 from benchmarks.volume.plan import Task
@@ -75,7 +75,7 @@ class Meters:
         Raises:
             BenchError: the disk is nearly full.
         """
-        ledger = self._router.parts.ledgers.totals(LANE, self._biz, now())
+        ledger = self._router.parts.ledgers.totals(QUEUE_KEY, self._biz, now())
         memory: dict[str, Any] = self._redis.info("memory")
         status = self._mongo.admin.command("serverStatus")
         found = Look(

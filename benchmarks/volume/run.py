@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.bench import BenchError
-from benchmarks.house import BIZ, LANE, TENANT
+from benchmarks.house import BIZ, QUEUE_KEY, TENANT
 from benchmarks.lookup import look_up
 from benchmarks.routing import Router
 from benchmarks.volume import checks, full
@@ -284,13 +284,13 @@ class _Run:
         tree = self._aged_tree()
         with self._phase("expire"):
             biz = tree.bizs[TENANT][BIZ]
-            self._router.parts.store.expire(LANE, biz, now())
+            self._router.parts.store.expire(QUEUE_KEY, biz, now())
             while (look := self._meters.look("expire")).left:
                 self._progress("expire", self._plan.requests - look.left, self._plan.requests)
                 self._mind_the_time("expire")
                 time.sleep(self._plan.look_seconds)
         self._progress("expire", self._plan.requests, self._plan.requests)
-        ledger = self._router.parts.ledgers.audit(LANE, biz, now())
+        ledger = self._router.parts.ledgers.audit(QUEUE_KEY, biz, now())
         self._found.problems += checks.problems_of_ledger(ledger, self._accepted.count)
         records = checks.collections(self._meters.mongo, "records")
         kept = sum(one.estimated_document_count() for one in records)

@@ -17,7 +17,7 @@ from benchmarks.volume.pages import ROBOTS, page_of
 from crawlfleet.apps import consumer as wiring
 from crawlfleet.apps.process import keep_memory
 from crawlfleet.config.documents.biz import FetchLimits
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage
+from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, HopGuard
 from crawlfleet.kernel.page import Page
 from crawlfleet.requests.models import Body
 
@@ -47,13 +47,13 @@ class LocalFetcher:
         self,
         body: Body,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Page:
         """See ports.Fetcher."""
-        del limits, errand
-        if passage is not None:
-            await passage(body.url)
+        del limits, fetch_context
+        if hop_guard is not None:
+            await hop_guard(body.url)
         return ROBOTS if body.url.endswith("/robots.txt") else page_of(body.url)
 
 

@@ -31,7 +31,7 @@ from constructs import Construct
 
 from crawlfleet.kernel import metric_names as metric
 from crawlfleet.kernel import names
-from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, looks_wanted
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, evaluations_required
 from infra import alarm_names
 from infra.components.notifications import Notifications
 from infra.fleet import AsynchronousInvocation, FunctionSpec
@@ -100,9 +100,9 @@ class FleetAlarms(Construct):
             f" and how bad. {advice.do}{measured}",
             self._own(metric.finding(kind.value)),
             threshold=0,
-            minutes=looks_wanted(kind, _LEAST_MINUTES),
+            minutes=evaluations_required(kind, _LEAST_MINUTES),
             missing=cloudwatch.TreatMissingData.MISSING,
-            tells=self._machines,
+            reports=self._machines,
         )
 
     def _monitor(self) -> None:
@@ -117,7 +117,7 @@ class FleetAlarms(Construct):
             minutes=3,
             compare=_BELOW,
             missing=cloudwatch.TreatMissingData.BREACHING,
-            tells=self._woken,
+            reports=self._woken,
         )
         scheduler = names.function_name(self._stage.name, names.SCHEDULER)
         self._alarm(
@@ -131,7 +131,7 @@ class FleetAlarms(Construct):
             minutes=3,
             compare=_BELOW,
             missing=cloudwatch.TreatMissingData.BREACHING,
-            tells=self._woken,
+            reports=self._woken,
         )
         self._alarm(
             alarm_names.MESSAGES_FAILED,
@@ -142,7 +142,7 @@ class FleetAlarms(Construct):
             threshold=0,
             minutes=3,
             missing=_QUIET,
-            tells=self._woken,
+            reports=self._woken,
         )
 
     def _function(self, spec: FunctionSpec, function: lambda_.IFunction) -> None:
@@ -157,7 +157,7 @@ class FleetAlarms(Construct):
             minutes=5,
             of_these=3,
             missing=_QUIET,
-            tells=self._woken,
+            reports=self._woken,
         )
         self._alarm(
             alarm_names.throttles(name),
@@ -223,7 +223,7 @@ class FleetAlarms(Construct):
             minutes=5,
             of_these=3,
             missing=_QUIET,
-            tells=self._woken,
+            reports=self._woken,
         )
         self._alarm(
             alarm_names.API_SLOW,
@@ -255,7 +255,7 @@ class FleetAlarms(Construct):
             threshold=85,
             minutes=5,
             missing=_QUIET,
-            tells=self._woken,
+            reports=self._woken,
         )
 
     def _own(self, name: str, statistic: str = "Maximum") -> cloudwatch.Metric:
@@ -288,7 +288,7 @@ class FleetAlarms(Construct):
         of_these: int | None = None,
         compare: cloudwatch.ComparisonOperator = _ABOVE,
         missing: cloudwatch.TreatMissingData,
-        tells: tuple[sns.ITopic, ...] | None = None,
+        reports: tuple[sns.ITopic, ...] | None = None,
     ) -> cloudwatch.Alarm:
         """An alarm over so many periods, or so many of these, that tells when it comes and goes."""
         self._made.add(name)
@@ -304,7 +304,7 @@ class FleetAlarms(Construct):
             datapoints_to_alarm=of_these or minutes,
             treat_missing_data=missing,
         )
-        for topic in self._everybody if tells is None else tells:
+        for topic in self._everybody if reports is None else reports:
             told = actions.SnsAction(topic)
             alarm.add_alarm_action(told)
             alarm.add_ok_action(told)

@@ -25,7 +25,7 @@ _MINUTE: Final = Duration.minutes(1)
 #: The page has 24 columns; three graphs stand side by side.
 _WIDTH: Final = 8
 
-_LANE: Final = ("stage", "tenant", "biz")
+_QUEUE_KEY: Final = ("stage", "tenant", "biz")
 _NODE: Final = ("stage", "part", "node")
 _HOST: Final = ("stage", "host")
 
@@ -68,9 +68,9 @@ class FleetDashboard(Construct):
             ),
         )
         board.add_widgets(
-            self._each("Backlog by biz", _LANE, metric.BACKLOG),
-            self._each("Seconds left by biz", _LANE, metric.TIME_TO_FINISH),
-            self._each("Processed a minute by biz", _LANE, metric.PROCESSED, statistic="Sum"),
+            self._each("Backlog by biz", _QUEUE_KEY, metric.BACKLOG),
+            self._each("Seconds left by biz", _QUEUE_KEY, metric.TIME_TO_FINISH),
+            self._each("Processed a minute by biz", _QUEUE_KEY, metric.PROCESSED, statistic="Sum"),
         )
         board.add_widgets(
             self._each("Stores: up", _NODE, metric.NODE_UP, statistic="Minimum"),

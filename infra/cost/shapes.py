@@ -94,7 +94,8 @@ def shape_of(stage: Stage, assumed: Assumed, *, mongodb: Mapping[str, str] | Non
         + len(metric_names.REDIS)
         + nodes * len(metric_names.NODE)
         + len(Kind),
-        work_series=assumed.bizs * len(metric_names.LANE) + assumed.hosts * len(metric_names.HOST),
+        work_series=assumed.bizs * len(metric_names.QUEUE_KEY)
+        + assumed.hosts * len(metric_names.HOST),
         api_series=assumed.api_methods * _API_SERIES,
         alarms=len(alarm_names.of_stage(stage)),
         secrets=1 + nodes,

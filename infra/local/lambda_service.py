@@ -247,7 +247,7 @@ class LambdaService:
     def _bury(
         self, function: LocalFunction, payload: str, request_id: str, result: Result, tries: int
     ) -> None:
-        letter = {
+        dead_letter = {
             "requestId": request_id,
             "at": datetime.now(UTC).isoformat(),
             "tries": tries,
@@ -256,7 +256,7 @@ class LambdaService:
         }
         path = self._folder / "dead-letters" / f"{function.name}.jsonl"
         with path.open("a") as file:
-            file.write(json.dumps(letter) + "\n")
+            file.write(json.dumps(dead_letter) + "\n")
 
     async def stop(self, grace_seconds: float = 0.0) -> None:
         """End everything; invocations under way get ``grace_seconds`` to end by themselves."""

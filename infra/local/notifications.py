@@ -35,7 +35,7 @@ class Notification:
     message: str
 
 
-class Letterbox:
+class Inbox:
     """The subscriber of all topics; it keeps messages in ``folder``.
 
     A file above ``limit_bytes`` is set aside, replacing the one set aside before.

@@ -27,7 +27,7 @@ from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
 from infra.local.lambda_process import LocalFunction
 from infra.local.lambda_service import LambdaService
 from infra.local.mongo_server import MongoServer
-from infra.local.notifications import Letterbox, make_topics
+from infra.local.notifications import Inbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment
 from infra.local.pools import LocalPool, local_fleet, parse_pools, told
 from infra.local.redis_server import RedisServer
@@ -276,7 +276,7 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         stack.push_async_callback(clocks.stop)
         gateway = Gateway(FLEET.routes, function_names, service, keys, STAGE)
         doors = InvokeApi(service, clocks).application()
-        Letterbox(folder.notifications_dir).join(doors)
+        Inbox(folder.notifications_dir).join(doors)
         await _listen(stack, doors, lambda_port)
         await _listen(stack, gateway.application(), api_port)
         if options.ticking:

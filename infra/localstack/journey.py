@@ -21,8 +21,8 @@ from infra.localstack import settings
 from infra.localstack.cdk import Cdk, gaps
 from infra.localstack.embedded_metrics import EmbeddedMetrics
 from infra.localstack.hand import Hand
+from infra.localstack.inbox import Inbox, alarm_name, ends, rings
 from infra.localstack.leftovers import KINDS, standing
-from infra.localstack.letterbox import Letterbox, alarm_name, ends, rings
 from infra.localstack.load import Load
 from infra.localstack.readback import Readback, after_the_crawl
 from infra.localstack.release import next_release
@@ -82,10 +82,10 @@ class Journey:
         return find_deployment(STAGE, self.access)
 
     @property
-    def errand(self) -> pages.Errand:
+    def fetch_context(self) -> pages.FetchContext:
         """The pages."""
         found = urls(self.scene.site_url, self.count)
-        return pages.Errand(biz=settings.BIZ, rule=settings.RULE, urls=found)
+        return pages.FetchContext(biz=settings.BIZ, rule=settings.RULE, urls=found)
 
     def run(self) -> None:
         """All of it, in its order.
@@ -100,10 +100,10 @@ class Journey:
         groups = [log_group(STAGE, name) for name in (names.MONITOR, names.SCHEDULER)]
         with (
             EmbeddedMetrics(self.access, groups) as metrics,
-            Letterbox(self.deployment) as letterbox,
+            Inbox(self.deployment) as inbox,
             self.deployment.client() as client,
         ):
-            self._use(client, metrics, letterbox)
+            self._use(client, metrics, inbox)
         with self.steps.step("destroying") as step:
             self._destroy(step)
 
@@ -122,15 +122,15 @@ class Journey:
             )
         step.saw(f"of {len(KINDS)} kinds of resources nothing is left")
 
-    def _use(self, client: Client, metrics: EmbeddedMetrics, letterbox: Letterbox) -> None:
+    def _use(self, client: Client, metrics: EmbeddedMetrics, inbox: Inbox) -> None:
         workers = Workforce(self.deployment, client, self.hand)
         with self.steps.step("another configuration, without a deployment") as step:
             self._reconfigure(step, settings.BUSY, settings.FULL)
         with self.steps.step("an idle fleet, by a tick of the rule") as step:
             workers.idle(step)
-        errand = self.errand
+        fetch_context = self.fetch_context
         with self.steps.step(f"{self.count} pages, and the wake-up") as step:
-            ids = pages.submit(self.deployment, client, errand)
+            ids = pages.submit(self.deployment, client, fetch_context)
             # A look while nearly all of them wait: the minute's may come when none does any more.
             self.hand.invoke(names.MONITOR)
             workers.woken(step)
@@ -139,9 +139,9 @@ class Journey:
             # And one while all workers are there.
             self.hand.invoke(names.MONITOR)
         with self.steps.step("the crawl") as step:
-            pages.wait_done(self.deployment, client, errand, ids, _CRAWL, step)
-            step.saw(pages.records(client, errand, ids))
-            step.saw(pages.tracking(client, errand, ids))
+            pages.wait_done(self.deployment, client, fetch_context, ids, _CRAWL, step)
+            step.saw(pages.records(client, fetch_context, ids))
+            step.saw(pages.tracking(client, fetch_context, ids))
         # Before the scheduler is invoked by hand: what it is seen to do now, the rule has it do.
         with self.steps.step("ticks of the rules") as step:
             self._ticked(step)
@@ -153,17 +153,17 @@ class Journey:
             # It has the time of the next step to fire.
             starts.enable_clock(step)
         with self.steps.step("an update under load") as step:
-            self._update(client, step, errand)
+            self._update(client, step, fetch_context)
         with self.steps.step("a rule of one's own, by its clock") as step:
             starts.by_clock(step)
         with self.steps.step("scaling down") as step:
             workers.scale_down(step)
         with self.steps.step("a schedule, and a tick of the rule alone") as step:
-            workers.by_a_tick_alone(step, errand.urls[:_SCHEDULED])
+            workers.by_a_tick_alone(step, fetch_context.urls[:_SCHEDULED])
         with self.steps.step("people and machines are told") as step:
-            self._told(letterbox, step)
+            self._told(inbox, step)
         with self.steps.step("the recovery") as step:
-            self._recovered(letterbox, step)
+            self._recovered(inbox, step)
         starts.restore_clock()
         for one in checks.CHECKS:
             with self.steps.step(one.name) as step:
@@ -225,12 +225,12 @@ class Journey:
         )
         step.saw(f"in force after {time.monotonic() - began:.0f} s")
 
-    def _update(self, client: Client, step: Step, errand: pages.Errand) -> None:
+    def _update(self, client: Client, step: Step, fetch_context: pages.FetchContext) -> None:
         version = f"{__version__}+next"
         release = self.scene.folder / "next-release"
         next_release(self.assembly, release, version)
         began = time.monotonic()
-        with Load(client, errand.biz, settings.RULE, errand.urls[:50]) as load:
+        with Load(client, fetch_context.biz, settings.RULE, fetch_context.urls[:50]) as load:
             self.cdk.deploy(release, self.scene.folder / "outputs.json")
             took = time.monotonic() - began
             wait_for(
@@ -251,9 +251,9 @@ class Journey:
                 log_group(STAGE, names.ROUTER),
             )
         step.saw(f"{len(load.ids)} pages put in during {took:.0f} s")
-        pages.wait_done(self.deployment, client, errand, load.ids, _CRAWL, step)
-        pages.records(client, errand, load.ids)
-        step.saw(pages.tracking(client, errand, load.ids))
+        pages.wait_done(self.deployment, client, fetch_context, load.ids, _CRAWL, step)
+        pages.records(client, fetch_context, load.ids)
+        step.saw(pages.tracking(client, fetch_context, load.ids))
 
     def _version(self) -> str:
         health = checks.asked_health(self.deployment)
@@ -298,17 +298,17 @@ class Journey:
             ) from error
         step.saw(f"{len(expected)} figures fit, of {metrics.values} values")
 
-    def _told(self, letterbox: Letterbox, step: Step) -> None:
+    def _told(self, inbox: Inbox, step: Step) -> None:
         title = ADVICE[_KIND].title
 
         def heard() -> bool:
-            letters = letterbox.look()
-            step.now(f"{len(letters)} messages")
-            people = [one for one in letters if one.topic == "people" and title in one.text]
-            machines = [one.message for one in letters if one.topic == "machines"]
+            notifications = inbox.look()
+            step.now(f"{len(notifications)} messages")
+            people = [one for one in notifications if one.topic == "people" and title in one.text]
+            machines = [one.message for one in notifications if one.topic == "machines"]
             return (
                 bool(people)
-                and any(one.topic == "phones" and title in one.text for one in letters)
+                and any(one.topic == "phones" and title in one.text for one in notifications)
                 and any(f'"{_KIND.value}"' in one for one in machines)
                 and any(rings(one, STAGE, _KIND) for one in machines)
             )
@@ -321,18 +321,18 @@ class Journey:
             f" `aws cloudwatch describe-alarms --alarm-names {alarm_name(STAGE, _KIND)}`.",
             log_group=log_group(STAGE, names.MONITOR),
         )
-        of_it = {one.subject for one in letterbox.letters if title in one.text and one.subject}
+        of_it = {one.subject for one in inbox.notifications if title in one.text and one.subject}
         step.saw("; ".join(sorted(of_it)))
-        step.saw(f"{len(letterbox.letters)} messages in all")
+        step.saw(f"{len(inbox.notifications)} messages in all")
 
-    def _recovered(self, letterbox: Letterbox, step: Step) -> None:
+    def _recovered(self, inbox: Inbox, step: Step) -> None:
         # A tick may see the change before we do.
-        before = len(letterbox.look())
+        before = len(inbox.look())
         self._reconfigure(step, settings.BUSY)
 
         def heard() -> bool:
             self.hand.invoke(names.MONITOR)
-            over = [one for one in letterbox.look()[before:] if ends(one, STAGE, _KIND)]
+            over = [one for one in inbox.look()[before:] if ends(one, STAGE, _KIND)]
             return {one.topic for one in over} == {"people", "phones", "machines"}
 
         wait_for(
@@ -342,5 +342,5 @@ class Journey:
             "The monitor sends it with the first look that finds nothing.",
             log_group=log_group(STAGE, names.MONITOR),
         )
-        over = [one for one in letterbox.letters[before:] if ends(one, STAGE, _KIND)]
+        over = [one for one in inbox.notifications[before:] if ends(one, STAGE, _KIND)]
         step.saw(next(one.subject for one in over if one.topic == "people"))

@@ -9,7 +9,7 @@ from crawlfleet.cli.config import reader_check
 from crawlfleet.cli.config_folder import read_folder
 from crawlfleet.config.publishing import write_tree
 from crawlfleet.fleet.autoscaler import reserved
-from crawlfleet.fleet.models import Staff
+from crawlfleet.fleet.models import ScalingTarget
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.names import CONFIG_STAGE
 from infra.aws_access import Access
@@ -27,8 +27,8 @@ WORKERS: Final = 4
 _CEILING: Final = STAGES["localstack"].consumer_concurrency
 #: How many consumers may run at once when all of these are wanted, and of an idle fleet. The stage
 #: is deployed with neither, so that each of them shows that somebody has set it.
-PEAK: Final = reserved(Staff(kept=WORKERS), _CEILING)
-IDLE: Final = reserved(Staff(), _CEILING)
+PEAK: Final = reserved(ScalingTarget(kept=WORKERS), _CEILING)
+IDLE: Final = reserved(ScalingTarget(), _CEILING)
 BUSY: Final[dict[str, Any]] = {
     "fleet": {"max_consumers": WORKERS, "requests_per_consumer": 10, "quiet_seconds": 1.0},
     "alarms": {"bad_looks": 1, "good_looks": 1},

@@ -94,7 +94,7 @@ class Tools:
         Raises:
             StepError: it does not start, or one runs from the same folder already.
         """
-        self._take_turn()
+        self._acquire_lock()
         if pid := self._running():
             raise StepError(
                 f"a LocalStack of {self._home} runs already (process {pid})",
@@ -131,7 +131,7 @@ class Tools:
         default = Path(self._environ.get("HOME", "/")) / ".cache" / "crawlfleet-localstack"
         return Path(self._environ.get("LS_HOME") or default)
 
-    def _take_turn(self) -> None:
+    def _acquire_lock(self) -> None:
         """Wait until no other run of ours uses the same folder; the lock goes with its process."""
         self._home.mkdir(parents=True, exist_ok=True)
         turn = (self._home / "in-use.lock").open("w")

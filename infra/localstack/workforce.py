@@ -10,7 +10,7 @@ from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.sdk import Client, RequestStatus
 from infra.localstack import settings
 from infra.localstack.hand import Hand
-from infra.localstack.letterbox import alarm_name
+from infra.localstack.inbox import alarm_name
 from infra.smoke import checks
 from infra.smoke.deployment import Deployment, log_group
 from infra.smoke.logs import entries

@@ -19,7 +19,7 @@ from infra.smoke.deployment import stack_name
 from infra.stages import DEFAULT_STAGE, Stage
 
 
-def tell_obstacles(stage: Stage, access: Access) -> int:
+def report_obstacles(stage: Stage, access: Access) -> int:
     """Prints each obstacle with its commands; 1 where there is one."""
     with advised(stage):
         found = find_obstacles(stage, access)
@@ -28,7 +28,7 @@ def tell_obstacles(stage: Stage, access: Access) -> int:
     return int(bool(found))
 
 
-def tell_ready(stage: Stage, access: Access) -> int:
+def report_ready(stage: Stage, access: Access) -> int:
     """1, with the reason, where there is nothing to look for; else who asks is let in."""
     if not stage.keep_state:
         sys.stderr.write(
@@ -72,9 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     def act(stage: Stage) -> int:
         if chosen.verb == "obstacles":
-            return tell_obstacles(stage, Access(region=stage.region))
+            return report_obstacles(stage, Access(region=stage.region))
         if chosen.verb == "ready":
-            return tell_ready(stage, Access(region=stage.region))
+            return report_ready(stage, Access(region=stage.region))
         return write_kept(stage.name, Access(region=stage.region), chosen.assembly, chosen.into)
 
     return told(chosen.stage, act)

@@ -24,7 +24,9 @@ from infra.steps import StepError, Steps
 _PAGE_SECONDS = 180.0
 
 
-def run(stage: str, access: Access, steps: Steps, errand: pages.Errand | None = None) -> None:
+def run(
+    stage: str, access: Access, steps: Steps, fetch_context: pages.FetchContext | None = None
+) -> None:
     """All checks.
 
     Raises:
@@ -34,11 +36,11 @@ def run(stage: str, access: Access, steps: Steps, errand: pages.Errand | None = 
         deployment = find_deployment(stage, access)
         step.saw(deployment.api_url)
     check(deployment, steps)
-    if errand is not None:
+    if fetch_context is not None:
         with steps.step("a page"), deployment.client() as client:
-            ids = pages.submit(deployment, client, errand)
-            pages.wait_done(deployment, client, errand, ids, _PAGE_SECONDS, step)
-            step.saw(pages.records(client, errand, ids))
+            ids = pages.submit(deployment, client, fetch_context)
+            pages.wait_done(deployment, client, fetch_context, ids, _PAGE_SECONDS, step)
+            step.saw(pages.records(client, fetch_context, ids))
 
 
 def check(deployment: Deployment, steps: Steps) -> None:
@@ -63,12 +65,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     if (chosen.url is None) != (chosen.biz is None):
         parser.error("--url and --biz go together")
-    errand = None
+    fetch_context = None
     if chosen.url is not None:
-        errand = pages.Errand(biz=chosen.biz, urls=[chosen.url], rule=chosen.rule)
+        fetch_context = pages.FetchContext(biz=chosen.biz, urls=[chosen.url], rule=chosen.rule)
     access, steps = Access(region=stage.region), Steps(Console())
     try:
-        run(chosen.stage, access, steps, errand)
+        run(chosen.stage, access, steps, fetch_context)
     except StepError as error:
         if error.log_group:
             now_ms = int(time.time() * 1000)

@@ -12,7 +12,7 @@ from infra.steps import Step, StepError, wait_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class FetchContext:
     """Pages to fetch.
 
     Attributes:
@@ -30,19 +30,21 @@ class Errand:
 _TRACKED: Final = 10
 
 
-def submit(deployment: Deployment, client: Client, errand: Errand) -> list[str]:
+def submit(deployment: Deployment, client: Client, fetch_context: FetchContext) -> list[str]:
     """Put all of them in; their ids.
 
     Raises:
         StepError: one was refused.
     """
     try:
-        answers = client.submit(errand.biz, list(errand.urls), rule=errand.rule)
+        answers = client.submit(
+            fetch_context.biz, list(fetch_context.urls), rule=fetch_context.rule
+        )
     except CrawlfleetError as error:
         raise StepError(
             f"the submission was refused: {error}",
             f"`crawlfleet config pull FOLDER --stage {deployment.stage}` shows whether there is a"
-            f" biz {errand.biz} with the rule {errand.rule or 'of its default'}.",
+            f" biz {fetch_context.biz} with the rule {fetch_context.rule or 'of its default'}.",
             log_group(deployment.stage, names.ROUTER),
         ) from error
     for answer in answers:
@@ -54,7 +56,7 @@ def submit(deployment: Deployment, client: Client, errand: Errand) -> list[str]:
 def wait_done(
     deployment: Deployment,
     client: Client,
-    errand: Errand,
+    fetch_context: FetchContext,
     ids: Sequence[str],
     seconds: float,
     step: Step,
@@ -66,19 +68,19 @@ def wait_done(
     """
 
     def over() -> bool:
-        stats = client.stats(errand.biz)
+        stats = client.stats(fetch_context.biz)
         step.now(f"{stats.states.get('done', 0)} done, {stats.unfinished} open")
         return stats.unfinished == 0
 
     wait_for(
         over,
         seconds,
-        f"{len(ids)} requests of {errand.biz} are worked off",
-        f"`crawlfleet explain {errand.biz} {ids[-1]}` says what the last one waits for.",
+        f"{len(ids)} requests of {fetch_context.biz} are worked off",
+        f"`crawlfleet explain {fetch_context.biz} {ids[-1]}` says what the last one waits for.",
         log_group=log_group(deployment.stage, names.CONSUMER),
     )
     wanted, dead = set(ids), []
-    for status in client.requests(errand.biz):
+    for status in client.requests(fetch_context.biz):
         if status.id in wanted:
             wanted.discard(status.id)
             if status.state != "done":
@@ -86,25 +88,25 @@ def wait_done(
     if wanted:
         raise StepError(
             f"{len(wanted)} of {len(ids)} requests are not there, such as {min(wanted)}",
-            f"`crawlfleet ledger {errand.biz}` tells whether anything is lost.",
+            f"`crawlfleet ledger {fetch_context.biz}` tells whether anything is lost.",
             log_group(deployment.stage, names.ROUTER),
         )
     if dead:
         raise StepError(
             f"{len(dead)} of {len(ids)} requests are not done: {'; '.join(dead[:3])}",
-            f"`crawlfleet dead list {errand.biz}` says why each was given up on.",
+            f"`crawlfleet dead list {fetch_context.biz}` says why each was given up on.",
             log_group(deployment.stage, names.CONSUMER),
         )
 
 
-def records(client: Client, errand: Errand, ids: Sequence[str]) -> str:
+def records(client: Client, fetch_context: FetchContext, ids: Sequence[str]) -> str:
     """Each of the requests has its record, once.
 
     Raises:
         StepError: one has none, or two.
     """
     wanted, seen, twice = set(ids), set[str](), set[str]()
-    for record in client.records(errand.biz):
+    for record in client.records(fetch_context.biz):
         if record.id in seen:
             twice.add(record.id)
         seen.add(record.id)
@@ -114,27 +116,27 @@ def records(client: Client, errand: Errand, ids: Sequence[str]) -> str:
         raise StepError(
             f"{len(wanted)} requests have no record with anything in it, {len(twice)} records came"
             " twice",
-            f"`crawlfleet requests {errand.biz}` shows them; try the rule on such a page:"
+            f"`crawlfleet requests {fetch_context.biz}` shows them; try the rule on such a page:"
             " `crawlfleet rule try`.",
         )
     return f"{len(seen)} records"
 
 
-def tracking(client: Client, errand: Errand, ids: Sequence[str]) -> str:
+def tracking(client: Client, fetch_context: FetchContext, ids: Sequence[str]) -> str:
     """Some of the requests, by id: state, timeline, worker, records; and the ledger.
 
     Raises:
         StepError: it does not say what happened.
     """
     for request_id in ids[:: max(1, len(ids) // _TRACKED)]:
-        status = client.get(errand.biz, request_id)
+        status = client.get(fetch_context.biz, request_id)
         states = [event.state for event in status.timeline]
         if states[:1] != ["pending"] or states[-1:] != ["done"] or not status.worker:
             raise StepError(
                 f"the timeline of {request_id} is {states}, its worker {status.worker!r}",
-                f"`crawlfleet explain {errand.biz} {request_id}`",
+                f"`crawlfleet explain {fetch_context.biz} {request_id}`",
             )
-    ledger = client.ledger(errand.biz)
+    ledger = client.ledger(fetch_context.biz)
     if not ledger.balanced:
         raise StepError(
             f"{ledger.difference} requests are in no state",

@@ -82,7 +82,7 @@ class ComputeStack(Stack):
             self.functions[spec.name] = made.function
             if made.dead_letters is not None:
                 self.dead_letters[spec.name] = made.dead_letters
-            self._tell(made)
+            self._announce(made)
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
         """Where things are, for one function."""
@@ -183,7 +183,7 @@ class ComputeStack(Stack):
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
 
-    def _tell(self, made: CrawlFunction) -> None:
+    def _announce(self, made: CrawlFunction) -> None:
         """Outputs for the operator: where the function logs, and where its lost events lie."""
         words = made.spec.name.title().replace("-", "")
         CfnOutput(self, f"{words}LogGroup", value=made.function.log_group.log_group_name)

@@ -10,7 +10,7 @@ from tests.contract.store_cases import Fleet
 from tests.kit.fleet import Workers
 from tests.kit.ids import WorkerNumbers
 from tests.kit.implementations import Backend, backend_over, fixture_over
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
 from tests.kit.patience import patient
 from tests.kit.politeness import Hosts
@@ -68,8 +68,8 @@ def any_redis(request: pytest.FixtureRequest) -> RedisConnection:
 
 
 @pytest.fixture
-def lane(tenant: str) -> Lane:
-    return Lane(tenant, "docs", "main")
+def queue_key(tenant: str) -> QueueKey:
+    return QueueKey(tenant, "docs", "main")
 
 
 queue = fixture_over(RequestQueue)

@@ -13,7 +13,7 @@ from tests.contract.seed_process import BIZ, Ids, wake
 from tests.kit.config import Stage, Tenant, Tree
 from tests.kit.fleet import RedisWorkers
 from tests.kit.jobs import ExpandingPorts, MongoJobs, expand
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.queue import RedisQueue
@@ -29,7 +29,7 @@ def tell(line: str) -> None:
     sys.stdout.flush()
 
 
-class Told:
+class Reported:
     """A port whose calls are told, and waited with, before they are made."""
 
     def __init__(self, name: str, port: object) -> None:
@@ -60,10 +60,10 @@ def ports(
         "workers": RedisWorkers(redis, fleet=tenant),
         "waker": waker,
     }
-    told = {name: Told(name, port) for name, port in submission.items()}
+    told = {name: Reported(name, port) for name, port in submission.items()}
     return ExpandingPorts(
-        jobs=Told("jobs", MongoJobs(nodes)),
-        ledgers=Told("ledgers", MongoLedgers(nodes)),
+        jobs=Reported("jobs", MongoJobs(nodes)),
+        ledgers=Reported("ledgers", MongoLedgers(nodes)),
         submission=SubmissionPorts(**told),
         batch=BATCH,
     )
@@ -71,8 +71,8 @@ def ports(
 
 def main() -> None:
     redis_url, mongo_uri, control, tenant, number = sys.argv[1:]
-    lane = Lane(tenant, "docs", "main")
-    bizs = {tenant: {lane.biz: BIZ}}
+    queue_key = QueueKey(tenant, "docs", "main")
+    bizs = {tenant: {queue_key.biz: BIZ}}
     tree = Tree(revision="1", stage=Stage(), tenants={tenant: Tenant()}, bizs=bizs)
     nodes = NodesOnOneServer(mongo_uri, control)
     with RedisConnection(redis_url) as redis:

@@ -46,9 +46,9 @@ class Model:
     queued: list[Entry] = field(default_factory=list)
     leases: dict[tuple[str, Entry], int] = field(default_factory=dict)
     delayed: dict[Entry, int] = field(default_factory=dict)
-    parked_for: dict[str, list[Entry]] = field(default_factory=dict)
+    deferred_for: dict[str, list[Entry]] = field(default_factory=dict)
     looked_at: dict[str, int] = field(default_factory=dict)
-    filling: Filling | None = None
+    rebuild: Filling | None = None
     ticks: list[tuple[float, float]] = field(default_factory=list)
 
     # ---- the queue
@@ -83,7 +83,7 @@ class Model:
     def lease(self, token, count, now, until, clock_ms, ageing):
         handed = []
 
-        def hand_out(entry):
+        def dispatch(entry):
             if (token, entry) not in self.leases:
                 handed.append(entry)
             self.leases[token, entry] = until
@@ -100,7 +100,7 @@ class Model:
         if self.queued:
             self.settle(clock_ms, ageing)
         while self.queued and len(handed) < count:
-            hand_out(self.next_entry(ageing))
+            dispatch(self.next_entry(ageing))
         return handed
 
     def renew(self, token, entries, until):
@@ -124,7 +124,7 @@ class Model:
         self.queued = [*reversed(last_first), *self.queued]
         return len(last_first)
 
-    def disclaim(self, token, until):
+    def return_unconfirmed(self, token, until):
         mine = [one for (of, one), ends in self.leases.items() if (of, ends) == (token, until)]
         return self.give_back(token, sorted(mine, key=spelled))
 
@@ -136,42 +136,42 @@ class Model:
         return len(held)
 
     def depth(self):
-        parked = sum(map(len, self.parked_for.values()))
-        return (len(self.queued) + parked, parked, len(self.leases), len(self.delayed))
+        deferred = sum(map(len, self.deferred_for.values()))
+        return (len(self.queued) + deferred, deferred, len(self.leases), len(self.delayed))
 
     def oldest(self):
         """What recovery may rely on: the next one of the queue, and the oldest that is parked."""
-        ages = [one.ts for entries in self.parked_for.values() for one in entries]
+        ages = [one.ts for entries in self.deferred_for.values() for one in entries]
         return min([*ages, *(one.ts for one in self.heads().values())], default=None)
 
     def load(self, now):
         due = [host for host, at in self.looked_at.items() if at <= now]
         ended = sum(until <= now for until in self.leases.values())
         ready = len(self.queued) + ended + sum(at <= now for at in self.delayed.values())
-        ready += sum(min(READY_EACH, len(self.parked_for[host])) for host in due)
+        ready += sum(min(READY_EACH, len(self.deferred_for[host])) for host in due)
         times = [at for at in (*self.delayed.values(), *self.looked_at.values()) if at > now]
         return (ready, len(self.leases) - ended, min(times, default=None))
 
     # ---- hosts
 
-    def park(self, token, hosts):
+    def defer(self, token, hosts):
         moved = 0
         for host, at, entries in hosts:
             if held := self.let_go(token, entries):
-                self.parked_for.setdefault(host, []).extend(held)
+                self.deferred_for.setdefault(host, []).extend(held)
                 self.looked_at[host] = at
                 moved += len(held)
         return moved
 
-    def parked(self, now, limit):
+    def deferred(self, now, limit):
         due = [host for host, at in self.looked_at.items() if at <= now]
         due.sort(key=lambda host: (self.looked_at[host], host.encode()))
-        return [(host, len(self.parked_for[host]), self.looked_at[host]) for host in due[:limit]]
+        return [(host, len(self.deferred_for[host]), self.looked_at[host]) for host in due[:limit]]
 
-    def lease_parked(self, token, hosts, until, clock_ms, ageing):
+    def lease_deferred(self, token, hosts, until, clock_ms, ageing):
         handed = {}
         for host, count, at in hosts:
-            found, new = self.parked_for.get(host, []), []
+            found, new = self.deferred_for.get(host, []), []
             oldest = min((one.ts for one in first_each(found).values()), default=clock_ms)
             first = oldest // ageing.interval_ms + 1
             times = [
@@ -189,7 +189,7 @@ class Model:
             if found:
                 self.looked_at[host] = at
             else:
-                self.parked_for.pop(host, None)
+                self.deferred_for.pop(host, None)
                 self.looked_at.pop(host, None)
             handed[host] = [*handed.get(host, []), *new]
         return handed
@@ -210,19 +210,19 @@ class Model:
 
     def clear(self, nonce):
         self.queued, self.delayed, self.ticks = [], {}, []
-        self.parked_for, self.looked_at = {}, {}
-        self.filling = Filling(nonce)
+        self.deferred_for, self.looked_at = {}, {}
+        self.rebuild = Filling(nonce)
 
     def under_way(self, nonce):
         return (
-            self.filling is not None and self.filling.nonce == nonce and not self.filling.complete
+            self.rebuild is not None and self.rebuild.nonce == nonce and not self.rebuild.complete
         )
 
     def fill(self, nonce, entries, reached):
         if not self.under_way(nonce):
             return False
         self.queued = [*self.queued, *entries]
-        self.filling.reached = reached
+        self.rebuild.reached = reached
         return True
 
     def fill_delayed(self, nonce, entries):
@@ -233,17 +233,17 @@ class Model:
         return True
 
     def filled(self, nonce):
-        if self.filling is None or self.filling.nonce != nonce:
+        if self.rebuild is None or self.rebuild.nonce != nonce:
             return False
-        self.filling.complete = True
+        self.rebuild.complete = True
         return True
 
     def mark(self):
-        if self.filling is None:
+        if self.rebuild is None:
             return (None, None)
-        return (self.filling.nonce, None if self.filling.complete else self.filling.reached)
+        return (self.rebuild.nonce, None if self.rebuild.complete else self.rebuild.reached)
 
     def somewhere(self):
         """Every entry that has a place."""
-        parked = {entry for entries in self.parked_for.values() for entry in entries}
-        return {*self.queued, *self.delayed, *(entry for _, entry in self.leases)} | parked
+        deferred = {entry for entries in self.deferred_for.values() for entry in entries}
+        return {*self.queued, *self.delayed, *(entry for _, entry in self.leases)} | deferred

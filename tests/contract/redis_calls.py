@@ -7,27 +7,33 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.contract.store_cases import a_biz
-from tests.kit.bidding import Decline, Offer, Probe, ProbeKey, RedisBoard, RedisProbes, WhyNot
+from tests.kit.bidding import Decline, Offer, Probe, ProbeKey, RedisBoard, RedisProbeCache, WhyNot
 from tests.kit.broken_servers import broken_server
 from tests.kit.config import IntakeLimits
 from tests.kit.fetching import RedisSessions
 from tests.kit.fleet import (
     FLEET_POOL,
-    Card,
-    HeldNumber,
-    RedisStaffing,
+    LeasedNumber,
+    RedisFailureDetector,
+    RedisScalingTargets,
     RedisTicks,
-    RedisWatch,
     RedisWorkers,
-    Shown,
-    Staff,
+    ScalingTarget,
+    Throughput,
     TickPart,
+    WorkerStatus,
 )
 from tests.kit.frontier import FOREVER, RedisSeedFilter
 from tests.kit.ids import RedisWorkerNumbers
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
-from tests.kit.queue import RedisFilling, RedisLeaseBook, RedisOutlook, RedisOverview, RedisQueue
+from tests.kit.queue import (
+    RedisLeaseBook,
+    RedisOverview,
+    RedisQueue,
+    RedisQueueRebuild,
+    RedisQueueSampler,
+)
 from tests.kit.records import RedisCoverages, RedisDataQueue
 from tests.kit.recovery import RedisBizs
 from tests.kit.redis import RedisConnection
@@ -35,51 +41,55 @@ from tests.kit.requests import Coverage, Entry
 from tests.kit.submission import RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 A_BIZ = a_biz()
 ENTRIES = [Entry(1, "docs", 1)]
 SECOND = timedelta(seconds=1)
-HELD = HeldNumber(number=1, fence="f", mark=1)
+HELD = LeasedNumber(number=1, fence="f", mark=1)
 
 HOST = "example.org"
 ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1, concurrency=8)
 REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
 
-STAFF = Staff(needed=1, kept=1, at_ms=1)
+STAFF = ScalingTarget(needed=1, kept=1, at_ms=1)
 OFFER = Offer(tenant="acme", biz="docs", job="june")
 WHY = Decline(kind=WhyNot.LACKS, lowered=0, why="why")
 WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
 
 #: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
-    "enqueue": lambda it: RedisQueue(it).enqueue(LANE, ENTRIES, NOW),
-    "requeue": lambda it: RedisQueue(it).requeue(LANE, ENTRIES),
-    "lease": lambda it: RedisQueue(it).lease(LANE, "a", 1, NOW, NOW),
-    "renew": lambda it: RedisQueue(it).renew(LANE, "a", ENTRIES, NOW),
-    "finish": lambda it: RedisQueue(it).finish(LANE, "a", ENTRIES, 1, NOW),
-    "give_back": lambda it: RedisQueue(it).give_back(LANE, "a", ENTRIES),
-    "disclaim": lambda it: RedisQueue(it).disclaim(LANE, "a", NOW),
-    "delay": lambda it: RedisQueue(it).delay(LANE, "a", [(ENTRIES[0], NOW)]),
-    "park": lambda it: RedisQueue(it).park(LANE, "a", [(HOST, NOW, ENTRIES)]),
-    "parked": lambda it: RedisQueue(it).parked(LANE, NOW, 9),
-    "lease_parked": lambda it: RedisQueue(it).lease_parked(LANE, "a", [(HOST, 1, NOW)], NOW),
-    "loads": lambda it: RedisQueue(it).loads([LANE], NOW),
+    "enqueue": lambda it: RedisQueue(it).enqueue(QUEUE_KEY, ENTRIES, NOW),
+    "requeue": lambda it: RedisQueue(it).requeue(QUEUE_KEY, ENTRIES),
+    "lease": lambda it: RedisQueue(it).lease(QUEUE_KEY, "a", 1, NOW, NOW),
+    "renew": lambda it: RedisQueue(it).renew(QUEUE_KEY, "a", ENTRIES, NOW),
+    "finish": lambda it: RedisQueue(it).finish(QUEUE_KEY, "a", ENTRIES, 1, NOW),
+    "give_back": lambda it: RedisQueue(it).give_back(QUEUE_KEY, "a", ENTRIES),
+    "return_unconfirmed": lambda it: RedisQueue(it).return_unconfirmed(QUEUE_KEY, "a", NOW),
+    "delay": lambda it: RedisQueue(it).delay(QUEUE_KEY, "a", [(ENTRIES[0], NOW)]),
+    "defer": lambda it: RedisQueue(it).defer(QUEUE_KEY, "a", [(HOST, NOW, ENTRIES)]),
+    "deferred": lambda it: RedisQueue(it).deferred(QUEUE_KEY, NOW, 9),
+    "lease_deferred": lambda it: RedisQueue(it).lease_deferred(
+        QUEUE_KEY, "a", [(HOST, 1, NOW)], NOW
+    ),
+    "loads": lambda it: RedisQueue(it).loads([QUEUE_KEY], NOW),
     "reserve turns": lambda it: RedisHosts(it).reserve([ASK], "a"),
     "report hosts": lambda it: RedisHosts(it).report([REPORT], "a"),
     "states of hosts": lambda it: RedisHosts(it).states([HOST]),
     "load robots": lambda it: RedisRobotsCache(it).load(f"https://{HOST}"),
     "save robots": lambda it: RedisRobotsCache(it).save(HOST, RobotsCopy(status=404), 9),
-    "depth": lambda it: RedisQueue(it).depth(LANE),
-    "depths": lambda it: RedisQueue(it).depths([LANE, LANE]),
-    "rates": lambda it: RedisQueue(it).rates(LANE, NOW),
-    "per_second": lambda it: RedisQueue(it).per_second(LANE, NOW),
-    "add_phases": lambda it: RedisQueue(it).add_phases(LANE, {"fetch": 1.0}),
-    "phases": lambda it: RedisQueue(it).phases(LANE),
+    "depth": lambda it: RedisQueue(it).depth(QUEUE_KEY),
+    "depths": lambda it: RedisQueue(it).depths([QUEUE_KEY, QUEUE_KEY]),
+    "rates": lambda it: RedisQueue(it).rates(QUEUE_KEY, NOW),
+    "per_second": lambda it: RedisQueue(it).per_second(QUEUE_KEY, NOW),
+    "add_phases": lambda it: RedisQueue(it).add_phases(QUEUE_KEY, {"fetch": 1.0}),
+    "phases": lambda it: RedisQueue(it).phases(QUEUE_KEY),
     "troubled": lambda it: RedisHosts(it).troubled(["acme"], 9),
-    "counts": lambda it: RedisOverview(it).counts([LANE]),
-    "waiting hosts": lambda it: RedisOverview(it).waiting_hosts([LANE], 9),
+    "counts": lambda it: RedisOverview(it).counts([QUEUE_KEY]),
+    "waiting hosts": lambda it: RedisOverview(it).waiting_hosts([QUEUE_KEY], 9),
     "beat": lambda it: RedisWorkers(it).beat("a", NOW),
-    "beat with a card": lambda it: RedisWorkers(it).beat("a", NOW, Card(held={"acme/docs": 1})),
+    "beat with a card": lambda it: RedisWorkers(it).beat(
+        "a", NOW, WorkerStatus(held={"acme/docs": 1})
+    ),
     "leave": lambda it: RedisWorkers(it).leave("a"),
     "retire": lambda it: RedisWorkers(it).retire("a", NOW, 1),
     "live": lambda it: RedisWorkers(it).live(NOW),
@@ -87,47 +97,49 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "staying": lambda it: RedisWorkers(it).staying(NOW),
     "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
     "reserve_wake by the server's clock": lambda it: RedisWorkers(it).reserve_wake(None, 1),
-    "standing decision": lambda it: RedisStaffing(it).read(FLEET_POOL),
-    "decide": lambda it: RedisStaffing(it).settle(
-        FLEET_POOL, RedisStaffing(it).read(FLEET_POOL), STAFF
+    "standing decision": lambda it: RedisScalingTargets(it).read(FLEET_POOL),
+    "decide": lambda it: RedisScalingTargets(it).settle(
+        FLEET_POOL, RedisScalingTargets(it).read(FLEET_POOL), STAFF
     ),
-    "paces": lambda it: RedisStaffing(it).paces(FLEET_POOL),
+    "paces": lambda it: RedisScalingTargets(it).throughputs(FLEET_POOL),
     "tick": lambda it: RedisTicks(it).note(1.0, {}),
-    "fault between ticks": lambda it: RedisTicks(it).tell_fault(TickPart.STARTS, "one"),
+    "fault between ticks": lambda it: RedisTicks(it).report_fault(TickPart.STARTS, "one"),
     "last tick": lambda it: RedisTicks(it).last(),
-    "muster": lambda it: RedisStaffing(it).muster(
-        FLEET_POOL, "a", Shown(pace=1.0), NOW, {"acme/docs": Shown(pace=1.0)}
+    "muster": lambda it: RedisScalingTargets(it).report_throughput(
+        FLEET_POOL, "a", Throughput(per_second=1.0), NOW, {"acme/docs": Throughput(per_second=1.0)}
     ),
-    "works": lambda it: RedisOutlook(it).works([LANE], NOW, SECOND, 9),
-    "glimpse": lambda it: RedisOutlook(it).glimpse(LANE, 9),
-    "gone bizs": lambda it: RedisBizs(it).gone({"main": [LANE]}),
-    "take_turn": lambda it: RedisWatch(it).take_turn("bury", "a", SECOND, SECOND),
-    "end_turn": lambda it: RedisWatch(it).end_turn("bury", "a"),
-    "pulses": lambda it: RedisWatch(it).pulses(),
-    "silent": lambda it: RedisWatch(it).pulses(SECOND),
-    "bury": lambda it: RedisWatch(it).bury("a"),
-    "leases": lambda it: RedisLeaseBook(it).leases(LANE),
-    "leases of one": lambda it: RedisLeaseBook(it).leases(LANE, "a"),
-    "relist": lambda it: RedisLeaseBook(it).relist(LANE, "a.n.1", ENTRIES, NOW),
-    "load cookies": lambda it: RedisSessions(it).load(LANE, "june"),
-    "keep cookies": lambda it: RedisSessions(it).save(LANE, "june", b"x"),
-    "mark": lambda it: RedisFilling(it).mark(LANE),
-    "clear": lambda it: RedisFilling(it).clear(LANE, "n"),
-    "fill": lambda it: RedisFilling(it).fill(LANE, "n", ENTRIES, 1),
-    "fill_delayed": lambda it: RedisFilling(it).fill_delayed(LANE, "n", [(ENTRIES[0], NOW)]),
-    "filled": lambda it: RedisFilling(it).filled(LANE, "n"),
-    "admit": lambda it: RedisIntake(it).admit(LANE, 1, IntakeLimits(per_second=1), 0.9, NOW),
-    "put items": lambda it: RedisDataQueue(it).put(LANE, [b"{}"]),
-    "lease items": lambda it: RedisDataQueue(it).lease(LANE, "a", 1, NOW, NOW),
-    "finish items": lambda it: RedisDataQueue(it).finish(LANE, "a", ["1"]),
-    "give items back": lambda it: RedisDataQueue(it).give_back(LANE, "a", ["1"]),
-    "count items": lambda it: RedisDataQueue(it).waiting([LANE]),
-    "add coverage": lambda it: RedisCoverages(it).add(LANE, "r", "v", Coverage(pages=1)),
-    "coverage": lambda it: RedisCoverages(it).of(LANE),
-    "seen": lambda it: RedisSeedFilter(it).seen(LANE, A_BIZ, FOREVER, [b"k" * 16]),
-    "add seen": lambda it: RedisSeedFilter(it).add(LANE, A_BIZ, FOREVER, [b"k" * 16]),
-    "size of a filter": lambda it: RedisSeedFilter(it).size(LANE, "forever"),
-    "drop a filter": lambda it: RedisSeedFilter(it).drop(LANE, "forever"),
+    "works": lambda it: RedisQueueSampler(it).works([QUEUE_KEY], NOW, SECOND, 9),
+    "glimpse": lambda it: RedisQueueSampler(it).sample_queue(QUEUE_KEY, 9),
+    "gone bizs": lambda it: RedisBizs(it).gone({"main": [QUEUE_KEY]}),
+    "acquire_lock": lambda it: RedisFailureDetector(it).acquire_lock("bury", "a", SECOND, SECOND),
+    "release_lock": lambda it: RedisFailureDetector(it).release_lock("bury", "a"),
+    "pulses": lambda it: RedisFailureDetector(it).heartbeats(),
+    "silent": lambda it: RedisFailureDetector(it).heartbeats(SECOND),
+    "bury": lambda it: RedisFailureDetector(it).reap("a"),
+    "leases": lambda it: RedisLeaseBook(it).leases(QUEUE_KEY),
+    "leases of one": lambda it: RedisLeaseBook(it).leases(QUEUE_KEY, "a"),
+    "relist": lambda it: RedisLeaseBook(it).relist(QUEUE_KEY, "a.n.1", ENTRIES, NOW),
+    "load cookies": lambda it: RedisSessions(it).load(QUEUE_KEY, "june"),
+    "keep cookies": lambda it: RedisSessions(it).save(QUEUE_KEY, "june", b"x"),
+    "mark": lambda it: RedisQueueRebuild(it).mark(QUEUE_KEY),
+    "clear": lambda it: RedisQueueRebuild(it).clear(QUEUE_KEY, "n"),
+    "fill": lambda it: RedisQueueRebuild(it).fill(QUEUE_KEY, "n", ENTRIES, 1),
+    "fill_delayed": lambda it: RedisQueueRebuild(it).fill_delayed(
+        QUEUE_KEY, "n", [(ENTRIES[0], NOW)]
+    ),
+    "filled": lambda it: RedisQueueRebuild(it).filled(QUEUE_KEY, "n"),
+    "admit": lambda it: RedisIntake(it).admit(QUEUE_KEY, 1, IntakeLimits(per_second=1), 0.9, NOW),
+    "put items": lambda it: RedisDataQueue(it).put(QUEUE_KEY, [b"{}"]),
+    "lease items": lambda it: RedisDataQueue(it).lease(QUEUE_KEY, "a", 1, NOW, NOW),
+    "finish items": lambda it: RedisDataQueue(it).finish(QUEUE_KEY, "a", ["1"]),
+    "give items back": lambda it: RedisDataQueue(it).give_back(QUEUE_KEY, "a", ["1"]),
+    "count items": lambda it: RedisDataQueue(it).waiting([QUEUE_KEY]),
+    "add coverage": lambda it: RedisCoverages(it).add(QUEUE_KEY, "r", "v", Coverage(pages=1)),
+    "coverage": lambda it: RedisCoverages(it).of(QUEUE_KEY),
+    "seen": lambda it: RedisSeedFilter(it).seen(QUEUE_KEY, A_BIZ, FOREVER, [b"k" * 16]),
+    "add seen": lambda it: RedisSeedFilter(it).add(QUEUE_KEY, A_BIZ, FOREVER, [b"k" * 16]),
+    "size of a filter": lambda it: RedisSeedFilter(it).size(QUEUE_KEY, "forever"),
+    "drop a filter": lambda it: RedisSeedFilter(it).drop(QUEUE_KEY, "forever"),
     "offer a job": lambda it: RedisBoard(it).offer(OFFER, NOW, SECOND),
     "head of the board": lambda it: RedisBoard(it).head("main", 9),
     "apply": lambda it: RedisBoard(it).apply("a", OFFER.key, b"{}", NOW, SECOND),
@@ -144,9 +156,9 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "withdraw": lambda it: RedisBoard(it).withdraw(OFFER.key),
     "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
     "missing jobs": lambda it: RedisBoard(it).missing([OFFER.key]),
-    "look at a way": lambda it: RedisProbes(it).look(WAY, "a", SECOND),
-    "save a way": lambda it: RedisProbes(it).save(WAY, "a", Probe(at=NOW), SECOND),
-    "release a way": lambda it: RedisProbes(it).release(WAY, "a"),
+    "look at a way": lambda it: RedisProbeCache(it).look(WAY, "a", SECOND),
+    "save a way": lambda it: RedisProbeCache(it).save(WAY, "a", Probe(at=NOW), SECOND),
+    "release a way": lambda it: RedisProbeCache(it).release(WAY, "a"),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }

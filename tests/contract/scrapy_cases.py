@@ -6,9 +6,9 @@ import scrapy
 from scrapy import signals
 from scrapy.utils.test import get_crawler
 
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.recovery import RedisBizs
-from tests.kit.scrapy import Pipeline, RedisSpider, Scheduler, joint_of
+from tests.kit.scrapy import Pipeline, RedisSpider, Scheduler, session_of
 
 
 class ShopSpider(scrapy.Spider):
@@ -65,11 +65,11 @@ class Station:
         )
         self.dropped = []
         self.crawler.signals.connect(self._on_dropped, signals.request_dropped)
-        self.joint = joint_of(self.crawler)
+        self.session = session_of(self.crawler)
         clock = {"clock": lambda: self.seconds}
         self.scheduler = Scheduler(self.crawler, looping=self._looping, **clock, **(bounds or {}))
-        garden = Lane(tenant, given["CRAWLFLEET_BIZ"], "main")
-        RedisBizs(self.joint.connection).tell({tenant: [garden]})
+        garden = QueueKey(tenant, given["CRAWLFLEET_BIZ"], "main")
+        RedisBizs(self.session.connection).tell({tenant: [garden]})
         items = {"most_bytes": most_bytes} if most_bytes else {}
         self.pipeline = Pipeline(self.crawler, **clock, **items)
         self.scheduler.open(self.spider)

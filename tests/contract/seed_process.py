@@ -12,16 +12,16 @@ from tests.kit.config import Biz, Field, Generation, Rule, SeedPolicy, Span, Sta
 from tests.kit.fleet import RedisWorkers
 from tests.kit.frontier import (
     MongoSeeds,
-    Offer,
     RedisSeedFilter,
     SeedingPorts,
-    hand_out,
+    SeedSpec,
+    add,
+    dispatch,
+    end_seeds,
     look_after,
-    offer,
-    seeds_ended,
 )
 from tests.kit.ids import Allot, position, runs
-from tests.kit.kernel import IdKind, Lane, RequestId, to_ms
+from tests.kit.kernel import IdKind, QueueKey, RequestId, to_ms
 from tests.kit.mongo import MongoNodes, MongoRequestStore, MongoRules
 from tests.kit.patience import PATIENT
 from tests.kit.queue import RedisQueue
@@ -52,7 +52,7 @@ class Ids:
     def __init__(self, number: int) -> None:
         self._number, self._last = number, 0
 
-    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+    def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
         start = max(self._last, position(to_ms(datetime.now(UTC))))
         self._last = start + count
         return [
@@ -72,8 +72,10 @@ def tell(line: str) -> None:
 
 
 class Process:
-    def __init__(self, redis: RedisConnection, nodes: MongoNodes, lane: Lane, number: int) -> None:
-        self.lane, self.worker = lane, f"w{number}"
+    def __init__(
+        self, redis: RedisConnection, nodes: MongoNodes, queue_key: QueueKey, number: int
+    ) -> None:
+        self.queue_key, self.worker = queue_key, f"w{number}"
         self.queue, self.store = RedisQueue(redis), MongoRequestStore(nodes)
         waker: Callable[[int], None] = wake
         self.ports = SeedingPorts(
@@ -86,7 +88,7 @@ class Process:
                 rules=MongoRules(nodes),
                 keys=MongoSubmissionKeys(nodes),
                 intake=RedisIntake(redis),
-                workers=RedisWorkers(redis, fleet=lane.tenant),
+                workers=RedisWorkers(redis, fleet=queue_key.tenant),
                 waker=type("Waker", (), {"wake": staticmethod(waker)})(),
             ),
         )
@@ -95,49 +97,49 @@ class Process:
         accepted = 0
         for start in range(0, len(URLS), BATCH):
             tell(f"offer {start}")
-            offers = [Offer(url=url, rule="detail") for url in URLS[start : start + BATCH]]
+            specs = [SeedSpec(url=url, rule="detail") for url in URLS[start : start + BATCH]]
             now = datetime.now(UTC)
-            accepted += sum(o.accepted for o in offer(self.ports, self.lane, BIZ, offers, now))
+            accepted += sum(o.accepted for o in add(self.ports, self.queue_key, BIZ, specs, now))
             self.turn()
         while any(t.ready or t.handed for t in self.totals()):
             self.turn()
         tell(f"done {accepted}")
 
     def totals(self):
-        return self.ports.seeds.totals(self.lane, BIZ, datetime.now(UTC))
+        return self.ports.seeds.totals(self.queue_key, BIZ, datetime.now(UTC))
 
     def turn(self) -> None:
         """What the tick and a worker do."""
         now = datetime.now(UTC)
         tell("look after")
-        look_after(self.ports, self.lane, BIZ, now)
+        look_after(self.ports, self.queue_key, BIZ, now)
         tell("hand out")
-        hand_out(self.ports, TREE, self.lane, BIZ, now)
+        dispatch(self.ports, TREE, self.queue_key, BIZ, now)
         tell("recover")
         lost = self.store.unqueued(
-            self.lane, BIZ, before=[now - timedelta(seconds=1)] * 11, now=now, limit=1_000
+            self.queue_key, BIZ, before=[now - timedelta(seconds=1)] * 11, now=now, limit=1_000
         )
-        self.queue.requeue(self.lane, lost)
+        self.queue.requeue(self.queue_key, lost)
         tell("lease")
         now = datetime.now(UTC)
         until, token = now + timedelta(seconds=1), f"{self.worker}.n.{to_ms(now)}"
-        entries = self.queue.lease(self.lane, token, 40, now, until)
-        claims = self.store.claim(self.lane, BIZ, entries, self.worker, now, until, token)
+        entries = self.queue.lease(self.queue_key, token, 40, now, until)
+        claims = self.store.claim(self.queue_key, BIZ, entries, self.worker, now, until, token)
         outcomes = [(claim, Done(())) for claim in claims]
         tell("settle")
-        lost_ids = self.store.settle(self.lane, BIZ, outcomes, self.worker, now).lost
+        lost_ids = self.store.settle(self.queue_key, BIZ, outcomes, self.worker, now).lost
         stood = [(claim, done) for claim, done in outcomes if claim.request.id not in lost_ids]
         tell("tell the seeds")
-        seeds_ended(self.ports, self.lane, BIZ, stood, datetime.now(UTC))
+        end_seeds(self.ports, self.queue_key, BIZ, stood, datetime.now(UTC))
         tell("finish")
-        self.queue.finish(self.lane, token, entries, len(stood), datetime.now(UTC))
+        self.queue.finish(self.queue_key, token, entries, len(stood), datetime.now(UTC))
 
 
 def main() -> None:
     redis_url, mongo_uri, tenant, number = sys.argv[1:]
     nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     with RedisConnection(redis_url) as redis:
-        Process(redis, nodes, Lane(tenant, "docs", "main"), int(number)).run()
+        Process(redis, nodes, QueueKey(tenant, "docs", "main"), int(number)).run()
     nodes.close()
 
 

@@ -6,20 +6,20 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from tests.fakes.ledger import MemoryLedgers
-from tests.fakes.recovery import MemoryDisowning
+from tests.fakes.recovery import MemoryLeaseRevocation
 from tests.fakes.requests import MemoryRequestStore
 from tests.kit.config import Biz, Field, Generation, Rule, Spread
 from tests.kit.ids import Allot, position, runs
-from tests.kit.kernel import LEVELS, Lane, RequestId, to_ms
-from tests.kit.mongo import MongoDisowning, MongoLedgers, MongoRequestStore
+from tests.kit.kernel import LEVELS, QueueKey, RequestId, to_ms
+from tests.kit.mongo import MongoLeaseRevocation, MongoLedgers, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import (
     Body,
     Claim,
     Correction,
-    Disowning,
     Done,
     Entry,
+    LeaseRevocation,
     Ledger,
     Ledgers,
     Record,
@@ -73,7 +73,9 @@ def object_ids(number: int, at: datetime) -> list[str]:
     return [f"{to_ms(at) // 1000:08x}{uuid4().hex[:16]}" for _ in range(number)]
 
 
-def a_request(lane: Lane, request_id: RequestId, at: datetime = NOW, **changes: object) -> Request:
+def a_request(
+    queue_key: QueueKey, request_id: RequestId, at: datetime = NOW, **changes: object
+) -> Request:
     body = Body(
         url=f"https://site.example/{request_id}",
         rule="detail",
@@ -83,8 +85,8 @@ def a_request(lane: Lane, request_id: RequestId, at: datetime = NOW, **changes: 
     )
     facts: dict = {
         "id": request_id,
-        "tenant": lane.tenant,
-        "biz": lane.biz,
+        "tenant": queue_key.tenant,
+        "biz": queue_key.biz,
         "queued_at": at,
         "body": body,
     }
@@ -120,15 +122,15 @@ class Fleet:
         self.store = store
         self.ledgers = ledgers_of(store)
         self.biz = biz or a_biz()
-        self.lane = Lane(tenant, "shop", "main")
+        self.queue_key = QueueKey(tenant, "shop", "main")
 
     def submit(self, number: int, at: datetime = NOW) -> list[Request]:
-        requests = [a_request(self.lane, i, at) for i in snowflakes(number, at)]
+        requests = [a_request(self.queue_key, i, at) for i in snowflakes(number, at)]
         assert self.insert(requests).refused == {}
         return requests
 
     def insert(self, requests: Sequence[Request]):
-        return self.store.insert(self.lane, self.biz, requests)
+        return self.store.insert(self.queue_key, self.biz, requests)
 
     def claim(
         self,
@@ -140,63 +142,63 @@ class Fleet:
     ) -> list[Claim]:
         until = until or now + MINUTE
         entries = entries_of(requests)
-        return self.store.claim(self.lane, self.biz, entries, worker, now, until, token)
+        return self.store.claim(self.queue_key, self.biz, entries, worker, now, until, token)
 
     def settle(self, outcomes: Sequence, now: datetime = NOW, worker: str = "worker"):
         return self.settled(outcomes, now, worker).lost
 
     def settled(self, outcomes: Sequence, now: datetime = NOW, worker: str = "worker"):
-        return self.store.settle(self.lane, self.biz, outcomes, worker, now)
+        return self.store.settle(self.queue_key, self.biz, outcomes, worker, now)
 
     def renew(self, claims: Sequence[Claim], until: datetime):
-        return self.store.renew(self.lane, self.biz, claims, until)
+        return self.store.renew(self.queue_key, self.biz, claims, until)
 
     def release(self, claims: Sequence[Claim], why: str = "out of time", now: datetime = NOW):
-        self.store.release(self.lane, self.biz, claims, "worker", why, now)
+        self.store.release(self.queue_key, self.biz, claims, "worker", why, now)
 
     def get(self, request: Request):
-        return self.store.get(self.lane, self.biz, request.id)
+        return self.store.get(self.queue_key, self.biz, request.id)
 
     def cancel(self, request: Request):
-        return self.store.cancel(self.lane, self.biz, request.id, "a caller", NOW)
+        return self.store.cancel(self.queue_key, self.biz, request.id, "a caller", NOW)
 
     def find(self, *, state=None, since=None, after=None, limit=1000, now=NOW):
         return self.store.find(
-            self.lane, self.biz, state=state, since=since, after=after, limit=limit, now=now
+            self.queue_key, self.biz, state=state, since=since, after=after, limit=limit, now=now
         )
 
     def records(self, *, request_id=None, after=None, limit=1000):
         return self.store.records(
-            self.lane, self.biz, request_id=request_id, after=after, limit=limit
+            self.queue_key, self.biz, request_id=request_id, after=after, limit=limit
         )
 
     def totals(self, now: datetime = NOW):
         """What there is by state, and the number of records. The ledger always balances."""
-        ledger = self.ledgers.totals(self.lane, self.biz, now)
+        ledger = self.ledgers.totals(self.queue_key, self.biz, now)
         assert ledger == self.audit(now)
         counts = {int(state): getattr(ledger, state.label) for state in State} | ledger.own
-        records = self.store.record_count(self.lane, self.biz)
+        records = self.store.record_count(self.queue_key, self.biz)
         return {state: number for state, number in counts.items() if number}, records
 
     def audit(self, now: datetime = NOW, job: str | None = None) -> Ledger:
         """The ledger, term by term, which must balance whenever it is asked for."""
-        ledger = self.ledgers.audit(self.lane, self.biz, now, job)
+        ledger = self.ledgers.audit(self.queue_key, self.biz, now, job)
         assert ledger.difference == 0, ledger
         return ledger
 
     def reconcile(self, now: datetime = NOW) -> list[Correction]:
-        return self.ledgers.reconcile(self.lane, self.biz, now)
+        return self.ledgers.reconcile(self.queue_key, self.biz, now)
 
     def unqueued(self, *, before=NOW, now=NOW, limit=1000):
         """``before`` is that of all priorities, or of each."""
         before = (before,) * LEVELS if isinstance(before, datetime) else before
-        return self.store.unqueued(self.lane, self.biz, before=before, now=now, limit=limit)
+        return self.store.unqueued(self.queue_key, self.biz, before=before, now=now, limit=limit)
 
     def expire(self, now: datetime):
-        return self.store.expire(self.lane, self.biz, now)
+        return self.store.expire(self.queue_key, self.biz, now)
 
     def index(self, now: datetime = NOW, time_left: float = 60.0):
-        return self.store.index(self.lane, self.biz, now, lambda: time_left)
+        return self.store.index(self.queue_key, self.biz, now, lambda: time_left)
 
 
 def ledgers_of(store: RequestStore) -> Ledgers:
@@ -207,12 +209,12 @@ def ledgers_of(store: RequestStore) -> Ledgers:
     return MongoLedgers(store.nodes)
 
 
-def disowning_of(store: RequestStore) -> Disowning:
+def revocation_of(store: RequestStore) -> LeaseRevocation:
     """What takes requests in the store from their workers."""
     if isinstance(store, MemoryRequestStore):
-        return MemoryDisowning(store.state)
+        return MemoryLeaseRevocation(store.state)
     assert isinstance(store, MongoRequestStore)
-    return MongoDisowning(store.nodes)
+    return MongoLeaseRevocation(store.nodes)
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from tests.kit.bidding import (
     Awarded,
     AwardingPorts,
     JobBoard,
+    ListingState,
     Offered,
-    OfferState,
     Probe,
     award_jobs,
-    offer_job,
+    list_for_bids,
 )
 from tests.kit.config import BiddingTerms, Stage, Tree
 from tests.kit.fleet import Remaining
@@ -44,10 +44,10 @@ ROUNDS = 4
 class Turnless:
     """A watch in which it is everybody's turn."""
 
-    def take_turn(self, *_: object) -> bool:
+    def acquire_lock(self, *_: object) -> bool:
         return True
 
-    def end_turn(self, *_: object) -> None:
+    def release_lock(self, *_: object) -> None:
         pass
 
 
@@ -72,7 +72,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     best: dict[str, str] = {}
     for n in range(JOBS):
         job = jobs.create(a_job(f"t{n % 3}", f"j{n}", state=JobState.PLACING, created_at=NOW))
-        assert offer_job(board, TERMS, a_biz(), job, NOW) is Offered.OFFERED
+        assert list_for_bids(board, TERMS, a_biz(), job, NOW) is Offered.OFFERED
         for at in range(APPLICANTS):
             worker = f"w{n}.{at}"
             said = an_application(worker, memory=1e9 * (1 + (at + n) % APPLICANTS))
@@ -85,7 +85,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
         jobs=jobs,
         board=board,
         demands=MemoryDemands(),
-        watch=Turnless(),  # type: ignore[arg-type]
+        detector=Turnless(),  # type: ignore[arg-type]
         say=lambda message, extra: said.append((message, extra["job"])),
     )
 
@@ -101,7 +101,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     assert Counter(message for message, _ in said) == {"a job is awarded": JOBS}
     assert len({job for _, job in said}) == JOBS
     stands = [one for n in range(3) for one in board.stands(f"t{n}", None, None, JOBS)]
-    assert {one.state for one in stands} == {OfferState.AWARDED}
+    assert {one.state for one in stands} == {ListingState.AWARDED}
     assert {one.offer.job: one.worker for one in stands} == best
     # Whoever has lost is free.
     held = [board.held(f"w{n}.{at}") for n in range(JOBS) for at in range(APPLICANTS)]

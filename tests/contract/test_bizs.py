@@ -1,60 +1,71 @@
 """Which bizs there are, over memory and a real Redis."""
 
 from tests.kit.implementations import fixture_over
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.recovery import Bizs
 
 bizs = fixture_over(Bizs)
 
 
-def test_a_biz_that_was_told_is_there_and_another_is_not(bizs, lane):
-    assert bizs.tell({lane.tenant: [lane, Lane(lane.tenant, "news", "main")]}) == []
+def test_a_biz_that_was_reported_is_there_and_another_is_not(bizs, queue_key):
+    assert (
+        bizs.tell({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]}) == []
+    )
 
-    assert bizs.ask(lane) == (True, [])
-    assert bizs.ask(Lane(lane.tenant, "nobiz", "main")) == (False, sorted([lane.biz, "news"]))
-    assert bizs.tell({lane.tenant: [lane, Lane(lane.tenant, "news", "main")]}) == []
+    assert bizs.ask(queue_key) == (True, [])
+    assert bizs.ask(QueueKey(queue_key.tenant, "nobiz", "main")) == (
+        False,
+        sorted([queue_key.biz, "news"]),
+    )
+    assert (
+        bizs.tell({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]}) == []
+    )
 
 
-def test_what_was_asked_for_before_anything_was_told_is_told_back(bizs, lane):
-    asked = Lane(lane.tenant, "nobiz", "side")
+def test_what_was_asked_for_before_anything_was_reported_is_reported_back(bizs, queue_key):
+    asked = QueueKey(queue_key.tenant, "nobiz", "side")
 
     assert bizs.ask(asked) == (None, [])
-    assert bizs.ask(lane) == (None, [])
-    assert bizs.tell({lane.tenant: [lane]}) == [asked]
-    assert bizs.ask(asked) == (False, [lane.biz])
+    assert bizs.ask(queue_key) == (None, [])
+    assert bizs.tell({queue_key.tenant: [queue_key]}) == [asked]
+    assert bizs.ask(asked) == (False, [queue_key.biz])
 
 
-def test_a_biz_that_is_gone_is_told_back_until_it_is_there_again(bizs, lane):
-    news = Lane(lane.tenant, "news", "side")
-    bizs.tell({lane.tenant: [lane, news]})
+def test_a_biz_that_is_gone_is_reported_back_until_it_is_there_again(bizs, queue_key):
+    news = QueueKey(queue_key.tenant, "news", "side")
+    bizs.tell({queue_key.tenant: [queue_key, news]})
 
     for _ in range(2):
-        assert bizs.tell({lane.tenant: [lane]}) == [news]
-    assert bizs.ask(news) == (False, [lane.biz])
-    assert bizs.tell({lane.tenant: [lane, news]}) == []
+        assert bizs.tell({queue_key.tenant: [queue_key]}) == [news]
+    assert bizs.ask(news) == (False, [queue_key.biz])
+    assert bizs.tell({queue_key.tenant: [queue_key, news]}) == []
     assert bizs.ask(news) == (True, [])
 
 
-def test_what_is_gone_can_be_read_without_telling_anything(bizs, lane):
-    news = Lane(lane.tenant, "news", "side")
-    bizs.tell({lane.tenant: [lane, news]})
+def test_what_is_gone_can_be_read_without_reporting_anything(bizs, queue_key):
+    news = QueueKey(queue_key.tenant, "news", "side")
+    bizs.tell({queue_key.tenant: [queue_key, news]})
 
-    assert bizs.gone({lane.tenant: [lane]}) == [news]
+    assert bizs.gone({queue_key.tenant: [queue_key]}) == [news]
     assert bizs.ask(news) == (True, []), "nothing was told"
-    assert bizs.gone({lane.tenant: [lane, news]}) == bizs.gone({}) == []
-    assert bizs.tell({lane.tenant: [lane]}) == bizs.gone({lane.tenant: [lane]}) == [news]
+    assert bizs.gone({queue_key.tenant: [queue_key, news]}) == bizs.gone({}) == []
+    assert (
+        bizs.tell({queue_key.tenant: [queue_key]})
+        == bizs.gone({queue_key.tenant: [queue_key]})
+        == [news]
+    )
 
 
-def test_tenants_are_told_apart(bizs, lane):
-    other = Lane(lane.tenant + "b", "theirs", "main")
-    bizs.tell({lane.tenant: [lane], other.tenant: [other]})
+def test_tenants_are_distinguished(bizs, queue_key):
+    other = QueueKey(queue_key.tenant + "b", "theirs", "main")
+    bizs.tell({queue_key.tenant: [queue_key], other.tenant: [other]})
 
-    assert bizs.ask(Lane(lane.tenant, "theirs", "main")) == (False, [lane.biz])
-    assert bizs.tell({lane.tenant: [lane]}) == []
+    assert bizs.ask(QueueKey(queue_key.tenant, "theirs", "main")) == (False, [queue_key.biz])
+    assert bizs.tell({queue_key.tenant: [queue_key]}) == []
     assert bizs.ask(other) == (True, [])
 
 
-def test_a_tenant_without_bizs_says_nothing_of_any(bizs, lane):
-    assert bizs.tell({lane.tenant: []}) == []
-    assert bizs.ask(lane) == (None, [])
+def test_a_tenant_without_bizs_says_nothing_of_any(bizs, queue_key):
+    assert bizs.tell({queue_key.tenant: []}) == []
+    assert bizs.ask(queue_key) == (None, [])
     assert bizs.tell({}) == []

@@ -61,7 +61,7 @@ def test_a_moment_that_has_not_come_is_taken_for_the_beginning(cancellations):
     assert cancellations.heard(reached + 10**9).jobs == [JUNE]
 
 
-def test_many_are_told_in_several_answers(cancellations):
+def test_many_are_reported_in_several_answers(cancellations):
     jobs = [("acme", "docs", f"job-{n}") for n in range(2_500)]
     cancellations.announce(jobs)
 

@@ -173,7 +173,9 @@ def test_pushing_a_damaged_document_again_heals_it(ssm, clock):
     assert read_documents(ssm.client, "test") == documents
 
 
-def test_an_invalid_document_keeps_its_last_good_version_logs_once_and_is_told(ssm, clock, caplog):
+def test_an_invalid_document_keeps_its_last_good_version_logs_once_and_is_reported(
+    ssm, clock, caplog
+):
     push(ssm, texts(bizs__default__shop=biz(queue="old"), bizs__default__docs=biz(collection="d")))
     config = reader(ssm, clock)
     config.current()
@@ -203,7 +205,7 @@ def test_an_invalid_document_keeps_its_last_good_version_logs_once_and_is_told(s
     assert config.refused is None
 
 
-def test_a_first_tree_without_a_valid_stage_is_an_error_with_every_mistake(ssm, clock):
+def test_a_first_tree_without_a_valid_stage_is_an_error_with_every_error(ssm, clock):
     put(ssm, "stage", '{"nodes": [], "home": 1}')
     put(ssm, "bizs/default/shop", "{}")
     put(ssm, "revision", "r")

@@ -51,7 +51,7 @@ def test_a_folder_is_pushed_pulled_and_the_same(run, folder, tmp_path):
     assert compared.output == ""
 
 
-def test_what_stays_and_no_longer_fits_is_told_from_the_folder(run, folder):
+def test_what_stays_and_no_longer_fits_is_distinguished_from_the_folder(run, folder):
     run("push", folder, "--stage", "aws-large", "--yes")
     (folder / "bizs/acme/shop.yaml").unlink()
     edit(folder / "stage.yaml", "  - east\n", "")
@@ -102,7 +102,7 @@ def test_a_push_that_nobody_answers_changes_nothing_and_names_the_way(run, folde
     assert "+  per_host: 7" in still.output
 
 
-def test_one_mistake_refuses_the_push_with_code_2_and_every_mistake(run, folder):
+def test_one_error_refuses_the_push_with_code_2_and_every_error(run, folder):
     edit(folder / "bizs/acme/shop.yaml", "ttl_seconds: 172800", "ttl_seconds: soon")
     edit(folder / "bizs/acme/shop.yaml", "nodes: [main, east]", "nodes: [main, west]")
     edit(folder / "tenants/acme.yaml", "description", "descriptoin")
@@ -157,7 +157,7 @@ def test_a_resolver_that_is_not_installed_here_is_a_warning(folder):
     assert "'of-nobody'" in result.stderr
 
 
-def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
+def test_a_error_is_reported_once_and_validate_speaks_of_no_change(folder):
     wrong = "sku: {json: $.sku, fact: url}"
     edit(folder / "bizs/acme/shop.yaml", "sku: {json: $.sku, required: true}", wrong)
 
@@ -173,7 +173,7 @@ def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
     ]
 
 
-def test_a_stage_elsewhere_needs_to_be_told_where(folder, monkeypatch, tmp_path):
+def test_a_stage_elsewhere_needs_to_be_reported_where(folder, monkeypatch, tmp_path):
     for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
@@ -208,7 +208,7 @@ def test_history_is_not_rewritten(run, folder):
     assert "bizs/acme/shop: generations[2]:" in result.stderr
 
 
-def test_diff_tells_additions_changes_and_removals(run, folder):
+def test_diff_reports_additions_changes_and_removals(run, folder):
     run("push", folder, "--stage", "aws-large", "--yes")
     (folder / "tenants/acme.yaml").rename(folder / "tenants/other.yaml")
     edit(folder / "stage.yaml", "max_consumers: 20", "max_consumers: 21")
@@ -236,7 +236,7 @@ def test_documents_go_only_when_asked_for(run, folder):
     assert gone["deleted"] == ["bizs/acme/shop"]
 
 
-def test_a_push_tells_what_of_the_stage_the_folder_lacks_and_what_was_removed(run, folder):
+def test_a_push_reports_what_of_the_stage_the_folder_lacks_and_what_was_removed(run, folder):
     first = run("push", folder, "--stage", "aws-large", "--yes")
     (folder / "bizs/acme/shop.yaml").unlink()
 
@@ -269,7 +269,7 @@ def test_of_many_documents_that_the_folder_lacks_some_are_named(run, folder):
     assert "tenants/other-09 and 2 more;" in kept.stderr
 
 
-def test_validate_tells_what_waits_for_a_right_stage(folder):
+def test_validate_reports_what_waits_for_a_right_stage(folder):
     waits = "is checked once stage.yaml is right"
     edit(folder / "bizs/acme/shop.yaml", "nodes: [main, east]", "nodes: [main, west]")
     right = CliRunner().invoke(program, ["config", "validate", str(folder)])
@@ -282,7 +282,7 @@ def test_validate_tells_what_waits_for_a_right_stage(folder):
     assert wrong.stderr.splitlines()[-1] == "1 mistake"
 
 
-def test_a_folder_of_folders_is_told_in_one_sentence(folder, tmp_path):
+def test_a_folder_of_folders_is_reported_in_one_sentence(folder, tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
         result = CliRunner().invoke(program, ["config", "validate", str(path)])
         assert result.exit_code == 2
@@ -291,7 +291,7 @@ def test_a_folder_of_folders_is_told_in_one_sentence(folder, tmp_path):
         assert hint in result.stderr
 
 
-def test_pull_overwrites_comments_only_when_told_to(run, folder):
+def test_pull_overwrites_comments_only_when_asked_to(run, folder):
     run("push", folder, "--stage", "aws-large", "--yes")
     edit(folder / "stage.yaml", "max_consumers: 20", "max_consumers: 21")
     before = (folder / "stage.yaml").read_text()

@@ -23,7 +23,7 @@ def clock():
     return Clock()
 
 
-def test_one_mistake_refuses_the_whole_push(ssm):
+def test_one_error_refuses_the_whole_push(ssm):
     push(ssm, texts(bizs__default__shop=biz(queue="old")))
     before = read_documents(ssm.client, "test"), names_below(ssm, "")
 
@@ -95,7 +95,7 @@ def test_a_push_that_rewrites_history_is_refused(ssm):
     push(ssm, texts(bizs__default__shop=longer), now=now)
 
 
-def test_two_pushes_at_once_are_told_apart(ssm):
+def test_two_pushes_at_once_are_distinguished(ssm):
     push(ssm, texts())
     now = datetime.now(UTC)
     wanted = texts(bizs__default__shop=biz())

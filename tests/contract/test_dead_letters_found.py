@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from tests.contract.letter_cases import SECOND, Letters, kill, submit
+from tests.contract.dead_letter_cases import SECOND, DeadLetterCases, kill, submit
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
@@ -16,30 +16,34 @@ from tests.contract.store_cases import (
     object_ids,
     uuids,
 )
-from tests.kit.dead_letters import LetterFilter
+from tests.kit.dead_letters import DeadLetterFilter
 from tests.kit.examples import examples
 from tests.kit.kernel import to_ms
 from tests.kit.requests import Answer, Dead, Retry, State
 
 
 @pytest.fixture
-def letters(fleet: Fleet) -> Letters:
-    return Letters(fleet)
+def dead_letters(fleet: Fleet) -> DeadLetterCases:
+    return DeadLetterCases(fleet)
 
 
 # ---- what is kept ------------------------------------------------------------------------------
 
 
-def test_a_dead_letter_keeps_reason_answer_and_sample(fleet, letters) -> None:
+def test_a_dead_letter_keeps_reason_answer_and_sample(fleet, dead_letters) -> None:
     answer = Answer.of("http://a.example/", 404, {"server": "x"}, 0.25, b"\xff\x00<html>")
     (request,) = fleet.submit(1)
     kill(fleet, [request], answer=answer)
 
-    (letter,), _ = letters.found()
+    (dead_letter,), _ = dead_letters.found()
 
-    assert letter == fleet.get(request)
-    assert (letter.reason, letter.answer, letter.state) == ("PageGone", answer, State.DEAD)
-    assert letter.error == "PageGone: answered 404"
+    assert dead_letter == fleet.get(request)
+    assert (dead_letter.reason, dead_letter.answer, dead_letter.state) == (
+        "PageGone",
+        answer,
+        State.DEAD,
+    )
+    assert dead_letter.error == "PageGone: answered 404"
 
 
 def test_what_waits_for_another_try_shows_why_and_what_is_done_shows_nothing(fleet) -> None:
@@ -70,7 +74,7 @@ def test_an_attempt_without_an_answer_does_not_keep_that_of_the_one_before(fleet
 # ---- found -------------------------------------------------------------------------------------
 
 
-def test_each_filter_finds_its_own_and_all_of_them_must_hold(fleet, letters) -> None:
+def test_each_filter_finds_its_own_and_all_of_them_must_hold(fleet, dead_letters) -> None:
     gone = Answer.of("https://a.example/x", 404, {}, 0.1, b"")
     plain = submit(fleet, 1, worker=1, url="https://A.Example:8443/shop?q=100%25", job="j1")
     other = submit(fleet, 1, worker=2, url="https://b.example/", rule="list")
@@ -81,67 +85,71 @@ def test_each_filter_finds_its_own_and_all_of_them_must_hold(fleet, letters) -> 
     (first,), (second,), (third,) = plain, other, later
 
     expected = {
-        LetterFilter(): [first, second, third],
-        LetterFilter(reason="PageGone"): [first],
-        LetterFilter(reason="pagegone"): [],
-        LetterFilter(status=404): [first],
-        LetterFilter(status=0): [second],
-        LetterFilter(rule="list"): [second],
-        LetterFilter(host="a.example"): [first],
-        LetterFilter(host="b.example"): [second, third],
-        LetterFilter(job="j1"): [first],
-        LetterFilter(job="j2"): [],
-        LetterFilter(text="answered"): [first, third],
-        LetterFilter(text="(.*)"): [second],
-        LetterFilter(text="."): [first, second, third],
-        LetterFilter(text="$error"): [],
-        LetterFilter(text="\0"): [],
-        LetterFilter(text="/shop"): [first, third],
-        LetterFilter(text="q=100%25"): [first],
-        LetterFilter(since=NOW + MINUTE): [third],
-        LetterFilter(until=NOW + MINUTE): [first, second],
-        LetterFilter(since=NOW + MINUTE, until=NOW + MINUTE): [],
-        LetterFilter(host="b.example", text="shop"): [third],
-        LetterFilter(host="b.example", status=404): [],
-        LetterFilter(job="j1", reason="PageGone", host="a.example", since=NOW): [first],
+        DeadLetterFilter(): [first, second, third],
+        DeadLetterFilter(reason="PageGone"): [first],
+        DeadLetterFilter(reason="pagegone"): [],
+        DeadLetterFilter(status=404): [first],
+        DeadLetterFilter(status=0): [second],
+        DeadLetterFilter(rule="list"): [second],
+        DeadLetterFilter(host="a.example"): [first],
+        DeadLetterFilter(host="b.example"): [second, third],
+        DeadLetterFilter(job="j1"): [first],
+        DeadLetterFilter(job="j2"): [],
+        DeadLetterFilter(text="answered"): [first, third],
+        DeadLetterFilter(text="(.*)"): [second],
+        DeadLetterFilter(text="."): [first, second, third],
+        DeadLetterFilter(text="$error"): [],
+        DeadLetterFilter(text="\0"): [],
+        DeadLetterFilter(text="/shop"): [first, third],
+        DeadLetterFilter(text="q=100%25"): [first],
+        DeadLetterFilter(since=NOW + MINUTE): [third],
+        DeadLetterFilter(until=NOW + MINUTE): [first, second],
+        DeadLetterFilter(since=NOW + MINUTE, until=NOW + MINUTE): [],
+        DeadLetterFilter(host="b.example", text="shop"): [third],
+        DeadLetterFilter(host="b.example", status=404): [],
+        DeadLetterFilter(job="j1", reason="PageGone", host="a.example", since=NOW): [first],
     }
 
-    assert {meant: letters.ids(meant) for meant in expected} == {
+    assert {meant: dead_letters.ids(meant) for meant in expected} == {
         meant: [r.id for r in found] for meant, found in expected.items()
     }
 
 
-def test_only_the_dead_are_found(fleet, letters) -> None:
+def test_only_the_dead_are_found(fleet, dead_letters) -> None:
     pending, leased, done, dead = fleet.submit(4)
     fleet.settle([done_with(c) for c in fleet.claim([done])])
     kill(fleet, [dead])
     fleet.claim([leased])
 
-    assert letters.ids() == [dead.id]
+    assert dead_letters.ids() == [dead.id]
     assert fleet.get(pending).state == State.PENDING
 
 
-def test_another_tenants_letters_are_never_found_replayed_or_removed(fleet, letters) -> None:
+def test_another_tenants_dead_letters_are_never_found_replayed_or_removed(
+    fleet, dead_letters
+) -> None:
     requests = fleet.submit(3)
     kill(fleet, requests)
-    stranger = Letters(Fleet(fleet.store, fleet.lane.tenant + "x", fleet.biz))
+    stranger = DeadLetterCases(Fleet(fleet.store, fleet.queue_key.tenant + "x", fleet.biz))
 
     assert stranger.ids() == []
     assert stranger.replay(requests) == []
     assert stranger.purge(requests) == 0
-    assert len(letters.ids()) == 3
+    assert len(dead_letters.ids()) == 3
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
-def test_pages_go_on_where_the_last_one_ended_over_several_shards(fleet, letters, limit) -> None:
+def test_pages_go_on_where_the_last_one_ended_over_several_shards(
+    fleet, dead_letters, limit
+) -> None:
     same = fleet.submit(9)
-    hexes = [a_request(fleet.lane, i) for i in (*uuids(5, NOW), *object_ids(5, NOW))]
+    hexes = [a_request(fleet.queue_key, i) for i in (*uuids(5, NOW), *object_ids(5, NOW))]
     fleet.insert(hexes)
     later = submit(fleet, 6, NOW + SECOND, worker=3)
     requests = [*same, *hexes, *later]
     kill(fleet, requests)
 
-    found = letters.ids(limit=limit)
+    found = dead_letters.ids(limit=limit)
 
     def place(r):
         return to_ms(r.queued_at), isinstance(r.id, str), r.id
@@ -156,19 +164,19 @@ TWO_SHARDS = a_biz(generations=(a_generation(nodes=("east",), databases=("one",)
 @pytest.mark.parametrize("limit", [1, 4, 50])
 def test_a_look_is_bounded_and_says_how_far_it_came(store, tenant, limit) -> None:
     fleet = Fleet(store, tenant, TWO_SHARDS)
-    letters = Letters(fleet, scan=4)  # 2 a shard
+    dead_letters = DeadLetterCases(fleet, scan=4)  # 2 a shard
     requests = [r for s in range(4) for r in submit(fleet, 10, NOW + s * SECOND)]
     kill(fleet, requests)
     rare = submit(fleet, 5, NOW + 2 * SECOND, worker=9, url="https://rare.example/")
     kill(fleet, rare)
 
-    first = letters.look(LetterFilter(host="rare.example"), limit=limit)
-    found, looks = letters.found(LetterFilter(host="rare.example"), limit=limit)
+    first = dead_letters.look(DeadLetterFilter(host="rare.example"), limit=limit)
+    found, looks = dead_letters.found(DeadLetterFilter(host="rare.example"), limit=limit)
 
-    assert (first.letters, first.reached is None) == ((), False)
+    assert (first.dead_letters, first.reached is None) == ((), False)
     assert sorted(one.request.id for one in found) == sorted(r.id for r in rare)
     assert looks > 5
-    assert letters.found(LetterFilter(host="nowhere.example"), limit=limit)[0] == []
+    assert dead_letters.found(DeadLetterFilter(host="nowhere.example"), limit=limit)[0] == []
 
 
 @examples(0.25, suppress_health_check=list(HealthCheck))
@@ -187,7 +195,7 @@ def test_whatever_the_bounds_all_that_match_are_found_once(store, hosts, scan, l
     if requests:
         kill(fleet, requests)
 
-    found = Letters(fleet, scan).ids(LetterFilter(host="a.example"), limit=limit)
+    found = DeadLetterCases(fleet, scan).ids(DeadLetterFilter(host="a.example"), limit=limit)
 
     assert sorted(found) == sorted(r.id for r, h in zip(requests, hosts, strict=True) if h == "a")
     assert len(found) == len(set(found))

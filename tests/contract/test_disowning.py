@@ -25,10 +25,18 @@ from tests.contract.store_cases import (
 from tests.kit.broken_servers import closed_port
 from tests.kit.examples import examples
 from tests.kit.implementations import Backend, backend_over
-from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
-from tests.kit.mongo import BY_POOL, MongoDisowning, MongoRequestStore, Waits
+from tests.kit.kernel import QueueKey, StoreUnavailableError, to_ms
+from tests.kit.mongo import BY_POOL, MongoLeaseRevocation, MongoRequestStore, Waits
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.requests import Disowning, Entry, Mark, Request, RequestStore, Retry, State
+from tests.kit.requests import (
+    Entry,
+    LeaseRevocation,
+    QueueEpoch,
+    Request,
+    RequestStore,
+    Retry,
+    State,
+)
 
 MS = timedelta(milliseconds=1)
 #: A node that is away need not be waited for as long as the product does.
@@ -39,17 +47,17 @@ class Both(NamedTuple):
     """A lane, and recovery's view of the same store."""
 
     fleet: Fleet
-    disowning: Disowning
+    revocation: LeaseRevocation
 
-    def disown(self, requests: list[Request], worker: str = "worker") -> int:
+    def revoke(self, requests: list[Request], worker: str = "worker") -> int:
         entries = entries_of(requests)
-        return self.disowning.disown(
-            self.fleet.lane, self.fleet.biz, entries, worker, "recovery", "worker is dead", NOW
+        return self.revocation.revoke(
+            self.fleet.queue_key, self.fleet.biz, entries, worker, "recovery", "worker is dead", NOW
         )
 
     def pending(self, *, since=0, before=NOW + MINUTE, now=NOW, limit=1000) -> list[Entry]:
-        return self.disowning.pending(
-            self.fleet.lane, self.fleet.biz, since=since, before=before, now=now, limit=limit
+        return self.revocation.pending(
+            self.fleet.queue_key, self.fleet.biz, since=since, before=before, now=now, limit=limit
         )
 
     def pages(self, limit: int) -> list[list[Entry]]:
@@ -62,19 +70,19 @@ class Both(NamedTuple):
         return found
 
 
-backend = backend_over(RequestStore, Disowning)
+backend = backend_over(RequestStore, LeaseRevocation)
 
 
 @pytest.fixture
 def both(backend: Backend, tenant: str) -> Both:
-    return Both(Fleet(backend[RequestStore], tenant), backend[Disowning])
+    return Both(Fleet(backend[RequestStore], tenant), backend[LeaseRevocation])
 
 
-def test_disowned_requests_are_pending_again_and_say_who_took_them(both: Both) -> None:
+def test_revoked_requests_are_pending_again_and_say_who_revoked_them(both: Both) -> None:
     requests = both.fleet.submit(20)
     both.fleet.claim(requests)
 
-    assert both.disown(requests) == 20
+    assert both.revoke(requests) == 20
 
     for request in requests:
         tracked = both.fleet.get(request)
@@ -86,7 +94,7 @@ def test_disowned_requests_are_pending_again_and_say_who_took_them(both: Both) -
 def test_the_old_worker_can_do_nothing_more(both: Both) -> None:
     requests = both.fleet.submit(6)
     claims = both.fleet.claim(requests)
-    both.disown(requests)
+    both.revoke(requests)
     ids = {r.id for r in requests}
 
     assert both.fleet.settle([done_with(c, {"n": 1}) for c in claims]) == ids
@@ -101,12 +109,12 @@ def test_the_old_worker_can_do_nothing_more(both: Both) -> None:
 def test_the_next_worker_owns_them_and_the_attempt_that_was_cut_off_counts(both: Both) -> None:
     requests = both.fleet.submit(6)
     both.fleet.claim(requests)
-    both.disown(requests)
+    both.revoke(requests)
 
     claims = both.fleet.claim(requests, "next", worker="next")
 
     assert {c.attempt for c in claims} == {2}
-    assert both.disown(requests) == 0  # the dead worker owns nothing of these any more
+    assert both.revoke(requests) == 0  # the dead worker owns nothing of these any more
     assert both.fleet.settle([done_with(c, {"n": 1}) for c in claims], worker="next") == set()
 
 
@@ -118,7 +126,7 @@ def test_only_what_the_worker_owns_is_taken(both: Both) -> None:
     both.fleet.settle([(c, Retry(NOW + MINUTE, "later")) for c in claims[:2]])
     settled = both.fleet.settle([done_with(c) for c in claims[2:]])
 
-    taken = both.disown(mine + others + waiting + done + queued)
+    taken = both.revoke(mine + others + waiting + done + queued)
 
     assert settled == set()
     assert taken == 2
@@ -128,22 +136,22 @@ def test_only_what_the_worker_owns_is_taken(both: Both) -> None:
         State.WAITING: 2,
         State.DONE: 2,
     }
-    assert both.disown(mine) == 0
+    assert both.revoke(mine) == 0
 
 
 def test_an_entry_of_another_biz_or_of_another_tenant_is_none(both: Both) -> None:
     requests = both.fleet.submit(3)
     both.fleet.claim(requests)
-    elsewhere = Lane("other", both.fleet.lane.biz, "main")
+    elsewhere = QueueKey("other", both.fleet.queue_key.biz, "main")
     foreign = [Entry(r.id, "else", to_ms(NOW)) for r in requests]
     entries = entries_of(requests)
 
-    def disown(lane: Lane, some: list[Entry]) -> int:
-        return both.disowning.disown(lane, both.fleet.biz, some, "worker", "r", "w", NOW)
+    def revoke(queue_key: QueueKey, some: list[Entry]) -> int:
+        return both.revocation.revoke(queue_key, both.fleet.biz, some, "worker", "r", "w", NOW)
 
-    assert disown(elsewhere, entries) == 0
-    assert disown(both.fleet.lane, foreign) == 0
-    assert disown(both.fleet.lane, []) == 0
+    assert revoke(elsewhere, entries) == 0
+    assert revoke(both.fleet.queue_key, foreign) == 0
+    assert revoke(both.fleet.queue_key, []) == 0
     assert both.fleet.totals()[0] == {State.LEASED: 3}
 
 
@@ -165,7 +173,7 @@ def test_pending_requests_come_oldest_first_and_nothing_else(both: Both) -> None
 
 
 def test_integer_ids_come_before_others_of_their_millisecond(both: Both) -> None:
-    requests = [a_request(both.fleet.lane, i) for i in [*uuids(3, NOW), *snowflakes(3)]]
+    requests = [a_request(both.fleet.queue_key, i) for i in [*uuids(3, NOW), *snowflakes(3)]]
     both.fleet.insert(requests)
 
     found = [entry.id for entry in both.pending()]
@@ -192,12 +200,12 @@ def test_a_page_ends_with_its_last_millisecond_however_many_share_it(both: Both)
 def test_pages_hold_each_request_once_in_order_and_end(
     both: Both, crowds: list[int], limit: int, number: int
 ) -> None:
-    fleet = Fleet(both.fleet.store, f"{both.fleet.lane.tenant[:8]}{number}", both.fleet.biz)
-    mine = Both(fleet, both.disowning)
+    fleet = Fleet(both.fleet.store, f"{both.fleet.queue_key.tenant[:8]}{number}", both.fleet.biz)
+    mine = Both(fleet, both.revocation)
     stored = {e.id for page in mine.pages(1000) for e in page}
     for index, crowd in enumerate(crowds):
         at = NOW + index * MS
-        requests = [a_request(fleet.lane, i, at) for i in uuids(crowd, at)]
+        requests = [a_request(fleet.queue_key, i, at) for i in uuids(crowd, at)]
         fleet.insert(requests)
         stored |= {r.id for r in requests}
 
@@ -218,26 +226,32 @@ def test_what_waits_comes_with_the_time_it_is_due_soonest_first(both: Both) -> N
     ]
 
     def waiting(limit: int, now=NOW):
-        return both.disowning.waiting(both.fleet.lane, both.fleet.biz, now=now, limit=limit)
+        return both.revocation.waiting(both.fleet.queue_key, both.fleet.biz, now=now, limit=limit)
 
     assert waiting(100) == wanted
     assert waiting(2) == wanted[:2]
     assert waiting(100, NOW + timedelta(seconds=both.fleet.biz.ttl_seconds)) == []
 
 
-def test_a_mark_is_remembered_for_its_lane_alone(both: Both) -> None:
-    lane, biz = both.fleet.lane, both.fleet.biz
-    mark = Mark(server="run-1", nonce="n1", reached=17)
-    both.disowning.remember_mark(lane, biz, mark)
-    both.disowning.remember_mark(Lane(lane.tenant, lane.biz, "fast"), biz, Mark(server="run-2"))
+def test_a_mark_is_remembered_for_its_queue_alone(both: Both) -> None:
+    queue_key, biz = both.fleet.queue_key, both.fleet.biz
+    mark = QueueEpoch(server="run-1", nonce="n1", reached=17)
+    both.revocation.remember_epoch(queue_key, biz, mark)
+    both.revocation.remember_epoch(
+        QueueKey(queue_key.tenant, queue_key.biz, "fast"), biz, QueueEpoch(server="run-2")
+    )
 
     newer = a_biz(generations=(*biz.generations, a_generation(starts_at=NOW, nodes=("south",))))
 
-    assert both.disowning.remembered_mark(lane, newer) == mark
-    assert both.disowning.remembered_mark(Lane("other", lane.biz, "main"), biz) is None
-    assert both.disowning.remembered_mark(Lane(lane.tenant, "other", "main"), biz) is None
-    both.disowning.remember_mark(lane, biz, Mark(server="run-3", nonce="n3"))
-    assert both.disowning.remembered_mark(lane, biz) == Mark(server="run-3", nonce="n3")
+    assert both.revocation.remembered_epoch(queue_key, newer) == mark
+    assert both.revocation.remembered_epoch(QueueKey("other", queue_key.biz, "main"), biz) is None
+    assert (
+        both.revocation.remembered_epoch(QueueKey(queue_key.tenant, "other", "main"), biz) is None
+    )
+    both.revocation.remember_epoch(queue_key, biz, QueueEpoch(server="run-3", nonce="n3"))
+    assert both.revocation.remembered_epoch(queue_key, biz) == QueueEpoch(
+        server="run-3", nonce="n3"
+    )
 
 
 def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) -> None:
@@ -252,12 +266,12 @@ def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) 
 
     with closed_port() as address:
         half = NodesOnOneServer(only_east, home=lambda: "east", waits=SOON)
-        both = Both(Fleet(MongoRequestStore(half), tenant), MongoDisowning(half))
+        both = Both(Fleet(MongoRequestStore(half), tenant), MongoLeaseRevocation(half))
         try:
             there = both.pending()
-            due = both.disowning.waiting(fleet.lane, fleet.biz, now=NOW, limit=100)
+            due = both.revocation.waiting(fleet.queue_key, fleet.biz, now=NOW, limit=100)
             both.fleet.claim(requests)
-            taken = both.disown(requests)
+            taken = both.revoke(requests)
         finally:
             half.close()
 
@@ -269,19 +283,21 @@ def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda b: b.disown([a_request(b.fleet.lane, 1)]),
+        lambda b: b.revoke([a_request(b.fleet.queue_key, 1)]),
         lambda b: b.pending(),
-        lambda b: b.disowning.waiting(b.fleet.lane, b.fleet.biz, now=NOW, limit=5),
-        lambda b: b.disowning.remembered_mark(b.fleet.lane, b.fleet.biz),
-        lambda b: b.disowning.remember_mark(b.fleet.lane, b.fleet.biz, Mark(server="s")),
+        lambda b: b.revocation.waiting(b.fleet.queue_key, b.fleet.biz, now=NOW, limit=5),
+        lambda b: b.revocation.remembered_epoch(b.fleet.queue_key, b.fleet.biz),
+        lambda b: b.revocation.remember_epoch(
+            b.fleet.queue_key, b.fleet.biz, QueueEpoch(server="s")
+        ),
     ],
-    ids=["disown", "pending", "waiting", "remembered_mark", "remember_mark"],
+    ids=["disown", "pending", "waiting", "remembered_epoch", "remember_epoch"],
 )
 def test_every_node_away_is_an_error(tenant: str, call: Callable[[Both], object]) -> None:
     biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
     with closed_port() as address:
         nodes = NodesOnOneServer(f"mongodb://{address}/", home=lambda: "east", waits=SOON)
-        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
+        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoLeaseRevocation(nodes))
         try:
             with pytest.raises(StoreUnavailableError):
                 call(both)
@@ -306,14 +322,14 @@ def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) ->
             pass
 
     with nodes_at(mongo_uri, Listener()) as nodes:
-        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
+        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoLeaseRevocation(nodes))
         both.fleet.submit(500)
         claims = both.fleet.claim(both.fleet.submit(20, NOW + MS))
         assert both.fleet.index() == []
         both.fleet.settle([(c, Retry(NOW, "x")) for c in claims])
         asked.clear()
         both.pending(limit=10)
-        both.disowning.waiting(both.fleet.lane, biz, now=NOW, limit=10)
+        both.revocation.waiting(both.fleet.queue_key, biz, now=NOW, limit=10)
         # Whether anything is bound for a pool: the index that tells is not there, and none built.
         assert [one["hint"] for one in asked].count(BY_POOL) == 1
         read = []

@@ -8,13 +8,13 @@ from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, snowflakes
 from tests.contract.test_disowning import MS, Both
 from tests.kit.fleet import PoolBook
 from tests.kit.implementations import Backend, backend_over, fixture_over
-from tests.kit.kernel import Lane, bound
+from tests.kit.kernel import QueueKey, bound
 from tests.kit.mongo import BY_POOL, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import (
-    Disowning,
     Entry,
-    Mark,
+    LeaseRevocation,
+    QueueEpoch,
     Request,
     RequestStore,
     Retry,
@@ -22,38 +22,40 @@ from tests.kit.requests import (
     live_shards,
 )
 
-backend = backend_over(RequestStore, Disowning)
+backend = backend_over(RequestStore, LeaseRevocation)
 
 
 @pytest.fixture
 def both(backend: Backend, tenant: str) -> Both:
-    return Both(Fleet(backend[RequestStore], tenant), backend[Disowning])
+    return Both(Fleet(backend[RequestStore], tenant), backend[LeaseRevocation])
 
 
 book = fixture_over(PoolBook)
 
 
 def submitted(both: Both, number: int, pool: str | None, at=NOW) -> list[Request]:
-    lane = both.fleet.lane
-    requests = [a_request(lane, i, at, pool=pool) for i in snowflakes(number, at)]
+    queue_key = both.fleet.queue_key
+    requests = [a_request(queue_key, i, at, pool=pool) for i in snowflakes(number, at)]
     assert both.fleet.insert(requests).refused == {}
     return requests
 
 
-def pages(both: Both, lane: Lane, limit: int = 100) -> list[Entry]:
+def pages(both: Both, queue_key: QueueKey, limit: int = 100) -> list[Entry]:
     found: list[Entry] = []
     since = 0
-    while page := both.disowning.pending(
-        lane, both.fleet.biz, since=since, before=NOW + MINUTE, now=NOW, limit=limit
+    while page := both.revocation.pending(
+        queue_key, both.fleet.biz, since=since, before=NOW + MINUTE, now=NOW, limit=limit
     ):
         found += page
         since = page[-1].ts + 1
     return found
 
 
-def unqueued(both: Both, lane: Lane, before=NOW + MINUTE, limit: int = 1000) -> set[Entry]:
+def unqueued(both: Both, queue_key: QueueKey, before=NOW + MINUTE, limit: int = 1000) -> set[Entry]:
     bounds = (before,) * 11
-    return set(both.fleet.store.unqueued(lane, both.fleet.biz, before=bounds, now=NOW, limit=limit))
+    return set(
+        both.fleet.store.unqueued(queue_key, both.fleet.biz, before=bounds, now=NOW, limit=limit)
+    )
 
 
 def entries(requests: list[Request]) -> set[Entry]:
@@ -69,17 +71,17 @@ def test_a_request_says_which_pool_it_is_bound_for(both: Both) -> None:
     assert claim.request == far[0]
 
 
-def test_each_lane_is_filled_with_its_own(both: Both) -> None:
-    lane = both.fleet.lane
+def test_each_queue_is_filled_with_its_own(both: Both) -> None:
+    queue_key = both.fleet.queue_key
     far = [one for n in range(0, 60, 3) for one in submitted(both, 2, "far", NOW + n * MS)]
     large = submitted(both, 3, "large", NOW + 8 * MS)
     usual = [one for n in range(1, 60, 3) for one in submitted(both, 2, None, NOW + n * MS)]
 
     for limit in (1, 3, 1000):
         for where, mine in (
-            (lane, usual),
-            (bound(lane, "far"), far),
-            (bound(lane, "large"), large),
+            (queue_key, usual),
+            (bound(queue_key, "far"), far),
+            (bound(queue_key, "large"), large),
         ):
             found = pages(both, where, limit)
             assert len(found) == len(mine)
@@ -87,40 +89,40 @@ def test_each_lane_is_filled_with_its_own(both: Both) -> None:
             assert [one.ts for one in found] == sorted(one.ts for one in found)
 
 
-def test_a_usual_lane_is_filled_beyond_what_is_bound_for_pools(both: Both) -> None:
+def test_a_usual_queue_is_filled_beyond_what_is_bound_for_pools(both: Both) -> None:
     submitted(both, 40, "far")
     usual = submitted(both, 2, None, NOW + 5 * MS)
 
-    assert set(pages(both, both.fleet.lane, 3)) == entries(usual)
+    assert set(pages(both, both.fleet.queue_key, 3)) == entries(usual)
 
 
-def test_what_is_not_queued_is_found_by_the_lane(both: Both) -> None:
-    lane = both.fleet.lane
+def test_what_is_not_queued_is_found_by_the_queue(both: Both) -> None:
+    queue_key = both.fleet.queue_key
     far, usual = submitted(both, 4, "far"), submitted(both, 3, None, NOW + MS)
 
-    assert unqueued(both, bound(lane, "far")) == entries(far)
-    assert unqueued(both, lane) == entries(usual)
-    assert unqueued(both, bound(lane, "far"), limit=2) < entries(far)
+    assert unqueued(both, bound(queue_key, "far")) == entries(far)
+    assert unqueued(both, queue_key) == entries(usual)
+    assert unqueued(both, bound(queue_key, "far"), limit=2) < entries(far)
 
 
-def test_nothing_is_missing_of_the_usual_lane_where_all_is_bound(both: Both) -> None:
+def test_nothing_is_missing_of_the_usual_queue_where_all_is_bound(both: Both) -> None:
     far = submitted(both, 30, "far")
 
-    assert unqueued(both, both.fleet.lane) == set()
-    assert unqueued(both, bound(both.fleet.lane, "far")) == entries(far)
+    assert unqueued(both, both.fleet.queue_key) == set()
+    assert unqueued(both, bound(both.fleet.queue_key, "far")) == entries(far)
 
 
-def test_what_waits_and_what_is_held_is_the_lanes(both: Both) -> None:
-    fleet, lane = both.fleet, both.fleet.lane
+def test_what_waits_and_what_is_held_is_the_queues(both: Both) -> None:
+    fleet, queue_key = both.fleet, both.fleet.queue_key
     far, usual = submitted(both, 2, "far"), submitted(both, 2, None, NOW + MS)
     for one, other in (far, usual):
         fleet.claim([other])
         fleet.settle([(fleet.claim([one])[0], Retry(NOW + MINUTE, "later"))])
 
-    for where, (waits, held) in ((bound(lane, "far"), far), (lane, usual)):
-        waiting = both.disowning.waiting(where, fleet.biz, now=NOW, limit=9)
+    for where, (waits, held) in ((bound(queue_key, "far"), far), (queue_key, usual)):
+        waiting = both.revocation.waiting(where, fleet.biz, now=NOW, limit=9)
         assert [entry for entry, _ in waiting] == [waits.entry]
-        assert both.disowning.held(where, fleet.biz, now=NOW, limit=9) == [("worker", held.entry)]
+        assert both.revocation.held(where, fleet.biz, now=NOW, limit=9) == [("worker", held.entry)]
         late = fleet.store.unqueued(
             where, fleet.biz, before=(NOW,) * 11, now=NOW + 2 * MINUTE, limit=9
         )
@@ -128,34 +130,34 @@ def test_what_waits_and_what_is_held_is_the_lanes(both: Both) -> None:
 
 
 def test_the_pools_of_a_biz_are_those_that_anything_is_bound_for(both: Both) -> None:
-    ask, fleet = both.disowning.pools, both.fleet
+    ask, fleet = both.revocation.pools, both.fleet
     submitted(both, 3, None)
-    assert ask(fleet.lane, fleet.biz, {"near"}, NOW) == set()
+    assert ask(fleet.queue_key, fleet.biz, {"near"}, NOW) == set()
     submitted(both, 2, "far", NOW + MS)
     submitted(both, 2, "large", NOW + 2 * MS)
-    assert ask(fleet.lane, fleet.biz, {"near"}, NOW) == {"far", "large"}
+    assert ask(fleet.queue_key, fleet.biz, {"near"}, NOW) == {"far", "large"}
 
 
-def test_each_lane_has_a_mark_of_its_own(both: Both) -> None:
-    fleet, far = both.fleet, bound(both.fleet.lane, "far")
-    both.disowning.remember_mark(far, fleet.biz, Mark(server="a", nonce="1"))
+def test_each_queue_has_a_mark_of_its_own(both: Both) -> None:
+    fleet, far = both.fleet, bound(both.fleet.queue_key, "far")
+    both.revocation.remember_epoch(far, fleet.biz, QueueEpoch(server="a", nonce="1"))
 
-    assert both.disowning.remembered_mark(fleet.lane, fleet.biz) is None
-    assert both.disowning.remembered_mark(far, fleet.biz) == Mark(server="a", nonce="1")
+    assert both.revocation.remembered_epoch(fleet.queue_key, fleet.biz) is None
+    assert both.revocation.remembered_epoch(far, fleet.biz) == QueueEpoch(server="a", nonce="1")
 
 
-def test_what_expires_is_counted_once_for_all_lanes(both: Both) -> None:
+def test_what_expires_is_counted_once_for_all_queues(both: Both) -> None:
     fleet = both.fleet
     submitted(both, 3, "far")
     submitted(both, 2, None, NOW + MS)
     later = NOW + timedelta(seconds=fleet.biz.ttl_seconds + 2)
 
-    assert fleet.store.expire(fleet.lane, fleet.biz, later) == 5
-    assert fleet.store.expire(bound(fleet.lane, "far"), fleet.biz, later) == 0
+    assert fleet.store.expire(fleet.queue_key, fleet.biz, later) == 5
+    assert fleet.store.expire(bound(fleet.queue_key, "far"), fleet.biz, later) == 0
 
 
 def test_what_a_pool_leaves_is_given_over_once(both: Both) -> None:
-    fleet, far = both.fleet, bound(both.fleet.lane, "far")
+    fleet, far = both.fleet, bound(both.fleet.queue_key, "far")
     mine, usual = submitted(both, 5, "far"), submitted(both, 2, None, NOW + MS)
     waits, over, held = mine[:3]
     claims = fleet.claim([waits, over])
@@ -163,24 +165,24 @@ def test_what_a_pool_leaves_is_given_over_once(both: Both) -> None:
     fleet.claim([held], "other", until=NOW + 9 * MINUTE)
     now = NOW + timedelta(seconds=60)
 
-    count, found = both.disowning.give_over(far, fleet.biz, 100, "scheduler", "it is gone", now)
+    count, found = both.revocation.give_over(far, fleet.biz, 100, "scheduler", "it is gone", now)
 
     assert (count, set(found)) == (4, entries([over, *mine[3:]]))
-    assert both.disowning.give_over(far, fleet.biz, 100, "scheduler", "gone", now) == (0, [])
+    assert both.revocation.give_over(far, fleet.biz, 100, "scheduler", "gone", now) == (0, [])
     assert fleet.get(held).request.pool == "far"
     assert fleet.get(waits).request.pool is None
     assert fleet.get(mine[4]).timeline[-1].why == "it is gone"
-    assert set(pages(both, fleet.lane)) == entries([*usual, *mine[3:]])
+    assert set(pages(both, fleet.queue_key)) == entries([*usual, *mine[3:]])
     claimed = fleet.claim([over, *mine[3:]], "next", now=now, until=now + MINUTE)
     assert len(claimed) == 3
 
 
 def test_what_is_given_over_is_bounded(both: Both) -> None:
-    fleet, far = both.fleet, bound(both.fleet.lane, "far")
+    fleet, far = both.fleet, bound(both.fleet.queue_key, "far")
     mine = submitted(both, 30, "far")
     found: set[Entry] = set()
     for _ in range(40):
-        count, part = both.disowning.give_over(far, fleet.biz, 5, "scheduler", "gone", NOW)
+        count, part = both.revocation.give_over(far, fleet.biz, 5, "scheduler", "gone", NOW)
         assert count == len(part) <= 5 * len(live_shards(fleet.biz, NOW))
         found |= set(part)
         if not count:
@@ -216,8 +218,10 @@ def test_where_no_pool_was_ever_used_no_index_of_pools_is_built(
     with nodes_at(mongo_uri) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         fleet.submit(20)
-        fleet.store.expire(fleet.lane, fleet.biz, NOW)
+        fleet.store.expire(fleet.queue_key, fleet.biz, NOW)
         assert BY_POOL not in indexes(nodes)
-        fleet.insert([a_request(fleet.lane, i, NOW, pool="far") for i in snowflakes(1, NOW + MS)])
+        fleet.insert(
+            [a_request(fleet.queue_key, i, NOW, pool="far") for i in snowflakes(1, NOW + MS)]
+        )
         assert BY_POOL in indexes(nodes)
         assert State.PENDING in fleet.totals()[0]

@@ -14,7 +14,7 @@ from tests.fakes.requests import MemoryRules
 from tests.fakes.submission import MemorySubmissionKeys
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
 from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
-from tests.kit.kernel import Lane, to_ms
+from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
 from tests.kit.queue import RedisQueue
@@ -29,7 +29,7 @@ class Ids:
     def __init__(self) -> None:
         self._given, self._lock = 0, Lock()
 
-    def take(self, lane: Lane, kind: object, count: int) -> list[int | str]:
+    def take(self, queue_key: QueueKey, kind: object, count: int) -> list[int | str]:
         with self._lock:
             at, self._given = self._given, self._given + count
         return list(snowflakes(at + count)[at:])
@@ -47,7 +47,7 @@ class Site:
 
     def __init__(self, control: MongoNodes, redis: RedisConnection, tenant: str) -> None:
         self.jobs = MongoJobs(control)
-        self.lane = Lane(tenant, "docs", "main")
+        self.queue_key = QueueKey(tenant, "docs", "main")
         self.biz: Biz = a_biz(generations=(a_generation(nodes=("east",)),))
         self.redis, self.ids = redis, Ids()
         self.tree = Tree(
@@ -74,7 +74,7 @@ class Site:
         )
 
     def job(self) -> Job:
-        found = self.jobs.get(self.lane.tenant, "docs", "june")
+        found = self.jobs.get(self.queue_key.tenant, "docs", "june")
         assert found is not None
         return found
 
@@ -110,7 +110,7 @@ def test_several_expanders_at_once_make_each_task_once(
 
         job = site.job()
         assert (job.state, job.expanded, job.batch) == (JobState.RUNNING, 5_500, None)
-        ledger = MongoLedgers(nodes).audit(site.lane, site.biz, NOW, "june")
+        ledger = MongoLedgers(nodes).audit(site.queue_key, site.biz, NOW, "june")
         assert (ledger.submitted, ledger.pending, ledger.difference) == (5_500, 5_500, 0)
         assert made(nodes, site) == Counter(url_at(start, index) for index in range(5_500))
 
@@ -120,7 +120,7 @@ def made(nodes: NodesOnOneServer, site: Site) -> Counter[str]:
     after = None
     store = MongoRequestStore(nodes)
     while page := store.find(
-        site.lane, site.biz, state=0, since=None, after=after, limit=1_000, now=NOW
+        site.queue_key, site.biz, state=0, since=None, after=after, limit=1_000, now=NOW
     ):
         found.update(one.request.body.url for one in page)
         last = page[-1].request
@@ -149,8 +149,8 @@ def test_a_biz_with_little_room_in_redis_gets_its_tasks_as_there_is_room(
             at = NOW + timedelta(minutes=minute)
             expand(ports, site.tree, lambda at=at: at, lambda: 60.0)
             seen.append((site.job().expanded, site.job().trouble is not None))
-            entries = queue.lease(site.lane, "w:1", 1_000, at, at + timedelta(minutes=1))
-            queue.finish(site.lane, "w:1", entries, len(entries), at)
+            entries = queue.lease(site.queue_key, "w:1", 1_000, at, at + timedelta(minutes=1))
+            queue.finish(site.queue_key, "w:1", entries, len(entries), at)
 
         # Half of what it takes is left to clients.
         assert seen == [(50, False), (100, False), (150, False), (200, False), (250, False)]

@@ -19,7 +19,7 @@ from tests.contract.expand_process import BATCH
 from tests.contract.job_cases import a_job
 from tests.contract.seed_process import BIZ
 from tests.kit.jobs import JobState, MongoJobs
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoLedgers, MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
 from tests.kit.queue import RedisQueue
@@ -96,7 +96,7 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     redis_url, redis_connection, mongo_uri, control, tenant
 ):
     chance = random.Random(1)
-    jobs, lane = MongoJobs(control), Lane(tenant, "docs", "main")
+    jobs, queue_key = MongoJobs(control), QueueKey(tenant, "docs", "main")
     version = BIZ.rules["detail"].version
     jobs.create(a_job(tenant, start=START, rule_version=version))
     arguments = (redis_url, mongo_uri, control.control_name, tenant)
@@ -132,15 +132,15 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     assert (job.refused, job.trouble) == (0, None)
     now = datetime.now(UTC)
     store = MongoRequestStore(control)
-    found = store.find(lane, BIZ, state=None, since=None, after=None, limit=2 * SIZE, now=now)
+    found = store.find(queue_key, BIZ, state=None, since=None, after=None, limit=2 * SIZE, now=now)
     urls = Counter(tracked.request.body.url for tracked in found)
     assert urls == Counter(url_at(START, index) for index in range(SIZE)), killed_at
-    ledger = MongoLedgers(control).audit(lane, BIZ, now, "june")
+    ledger = MongoLedgers(control).audit(queue_key, BIZ, now, "june")
     assert (ledger.submitted, ledger.pending, ledger.difference) == (SIZE, SIZE, 0), killed_at
     # Each is queued, and once more where its batch was queued and not closed; the store gives each
     # to one worker.
     queue = RedisQueue(redis_connection)
-    depth = queue.depth(lane)
+    depth = queue.depth(queue_key)
     sure, perhaps = killed_at.count(SURELY_QUEUED), len(PERHAPS_QUEUED)
     assert sure * BATCH <= depth.queued - SIZE <= (sure + perhaps) * BATCH, killed_at
     assert (depth.leased, depth.delayed) == (0, 0)
@@ -148,8 +148,8 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     until = now + timedelta(minutes=1)
     for number in range(depth.queued):
         worker, token = f"w{number}", f"w{number}:1"
-        entries = queue.lease(lane, token, 2 * BATCH, now, until)
-        claims = store.claim(lane, BIZ, entries, worker, now, until, token)
+        entries = queue.lease(queue_key, token, 2 * BATCH, now, until)
+        claims = store.claim(queue_key, BIZ, entries, worker, now, until, token)
         claimed.update(claim.request.id for claim in claims)
         if not entries:
             break

@@ -131,7 +131,7 @@ def test_request_that_nobody_may_send_is_refused_before_it_leaves(over, fields):
     over(check)
 
 
-def test_twin_serves_pages_and_errors_and_lists_what_was_asked():
+def test_the_fake_serves_pages_and_errors_and_lists_requests():
     page = Page(url="http://b.example/", status=203, headers={"a": "b"}, body=b"", redirects=("x",))
     answers = {"http://a.example/": page, "http://b.example/": ServerFaultError("no", status=500)}
 

@@ -295,7 +295,7 @@ def test_any_bytes_of_a_site_survive_storing_and_reading(fleet: Fleet, header, b
     error = fetch_from(head + body)
     assert isinstance(error, FetchError)
     assert error.answer.sample == body[:SAMPLE_BYTES]
-    request = a_request(fleet.lane, uuids(1, NOW)[0])
+    request = a_request(fleet.queue_key, uuids(1, NOW)[0])
     fleet.insert([request])
     (claim,) = fleet.claim([request])
 
@@ -319,7 +319,7 @@ def test_whatever_text_an_answer_is_made_of_can_be_stored(url, headers):
     assert set(answer.headers) <= {"server", "location", "via"}
 
 
-def test_twin_gives_answers_too():
+def test_the_fake_gives_answers_too():
     async def run():
         async with MemoryFetcher({"http://a.example/": b"12345"}) as fetcher:
             found = []

@@ -10,15 +10,15 @@ from yarl import URL
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, limits, passing, reply, site
 from tests.fakes.fetching import MemorySessions
-from tests.kit.fetching import AiohttpFetcher, Errand, Jars, http_jars
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.fetching import AiohttpFetcher, FetchContext, Jars, http_jars
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 KEPT = limits(cookies=True)
 
 
-def of(job, lane=LANE):
-    return Errand(lane=lane, job=job)
+def of(job, queue_key=QUEUE_KEY):
+    return FetchContext(queue_key=queue_key, job=job)
 
 
 def fetcher_with(sessions=None, **options):
@@ -42,8 +42,8 @@ def run_over(check, answer=_counting, **options):
     return asyncio.run(run())
 
 
-async def _told(fetcher, url, errand, asked_limits=KEPT, **fields):
-    page = await fetcher.fetch(ask(url, **fields), asked_limits, None, errand)
+async def _told(fetcher, url, fetch_context, asked_limits=KEPT, **fields):
+    page = await fetcher.fetch(ask(url, **fields), asked_limits, None, fetch_context)
     return page.body.decode()
 
 
@@ -54,13 +54,13 @@ def test_a_job_keeps_its_cookies_and_nobody_else_has_them():
         others = (
             of("july"),
             of(None),
-            of("june", Lane("other", "docs", "main")),
-            of("june", Lane("acme", "news", "main")),
-            Errand(job="june"),
+            of("june", QueueKey("other", "docs", "main")),
+            of("june", QueueKey("acme", "news", "main")),
+            FetchContext(job="june"),
         )
         return (
             await _told(fetcher, url, of("june")),
-            [await _told(fetcher, url, errand) for errand in others],
+            [await _told(fetcher, url, fetch_context) for fetch_context in others],
             await _told(fetcher, url, of("june"), LIMITS),
         )
 
@@ -165,13 +165,13 @@ def test_workers_at_the_same_job_exchange_what_they_learn():
         one = Jars(sessions, exchange_seconds=0.01)
         two = Jars(sessions, exchange_seconds=0.01)
         url = URL("http://a.example/")
-        ours, theirs = await one.open(LANE, "june"), await two.open(LANE, "june")
+        ours, theirs = await one.open(QUEUE_KEY, "june"), await two.open(QUEUE_KEY, "june")
         ours.jar.learn(url, ["a=1"])
         one.exchange(ours)
         async with asyncio.timeout(60):
             while theirs.jar.header(url) != "a=1":
                 await passing(0.01)
-                await two.open(LANE, "june")
+                await two.open(QUEUE_KEY, "june")
         await one.close()
         await two.close()
 
@@ -186,12 +186,12 @@ def test_jars_used_the_longest_ago_are_saved_and_put_away():
         jars = http_jars.Jars(sessions, most=3)
         first = {}
         for job in range(10):
-            first[job] = await jars.open(LANE, f"j{job}")
+            first[job] = await jars.open(QUEUE_KEY, f"j{job}")
             first[job].jar.learn(url, [f"a={job}"])
         async with asyncio.timeout(60):
-            while sessions.load(LANE, "j0") is None:
+            while sessions.load(QUEUE_KEY, "j0") is None:
                 await passing(0.01)
-        again = {job: await jars.open(LANE, f"j{job}") for job in (9, 8, 7, 0)}
+        again = {job: await jars.open(QUEUE_KEY, f"j{job}") for job in (9, 8, 7, 0)}
         kept = [job for job, opened in again.items() if opened is first[job]]
         told = again[0].jar.header(url)
         await jars.close()
@@ -204,13 +204,13 @@ def test_jars_are_saved_at_most_every_few_seconds():
     class Counting(MemorySessions):
         saved = loaded = 0
 
-        def load(self, lane, job):
+        def load(self, queue_key, job):
             self.loaded += 1
-            return super().load(lane, job)
+            return super().load(queue_key, job)
 
-        def save(self, lane, job, cookies):
+        def save(self, queue_key, job, cookies):
             self.saved += 1
-            super().save(lane, job, cookies)
+            super().save(queue_key, job, cookies)
 
     sessions = Counting()
 
@@ -230,7 +230,7 @@ def test_jars_are_saved_at_most_every_few_seconds():
 
 def test_a_store_of_cookies_that_is_down_keeps_no_page_away(caplog):
     class Down(MemorySessions):
-        def load(self, lane, job):
+        def load(self, queue_key, job):
             raise StoreUnavailableError("redis", "down")
 
     async def check(stands, fetcher):
@@ -247,9 +247,9 @@ def test_the_store_of_cookies_is_not_asked_on_the_event_loop():
     asked = set()
 
     class Elsewhere(MemorySessions):
-        def load(self, lane, job):
+        def load(self, queue_key, job):
             asked.add(threading.current_thread())
-            return super().load(lane, job)
+            return super().load(queue_key, job)
 
     async def check(stands, fetcher):
         return await _told(fetcher, stands.url(), of("june"))

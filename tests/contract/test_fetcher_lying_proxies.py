@@ -11,18 +11,18 @@ import pytest
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
 from tests.kit.config import ProxyPool
-from tests.kit.fetching import AiohttpFetcher, Errand
-from tests.kit.kernel import ConnectFailedError, FetchError, FetchTimeoutError, Lane
+from tests.kit.fetching import AiohttpFetcher, FetchContext
+from tests.kit.kernel import ConnectFailedError, FetchError, FetchTimeoutError, QueueKey
 
 USER, PASSWORD = "crawler", "pass-w0rd"
-TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
+REPORTED = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
 PUBLIC = "93.184.215.14"
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 
 
-def errand(job=None, **options):
+def fetch_context(job=None, **options):
     pool = ProxyPool(secret="proxies", **({"allow_private": True} | options))
-    return Errand(lane=LANE, job=job, pool="europe", proxies=pool)
+    return FetchContext(queue_key=QUEUE_KEY, job=job, pool="europe", proxies=pool)
 
 
 def fetcher_over(*lines, **options):
@@ -33,7 +33,7 @@ def fetcher_over(*lines, **options):
 
 async def error_of(fetcher, url, asked_limits=LIMITS, **options):
     with pytest.raises(FetchError) as caught:
-        await fetcher.fetch(ask(url), asked_limits, None, errand(**options))
+        await fetcher.fetch(ask(url), asked_limits, None, fetch_context(**options))
     return caught.value
 
 
@@ -108,5 +108,5 @@ def test_a_proxy_that_lies_ends_the_download_and_nobody_learns_the_password(answ
         assert error.retryable
     told = "".join(traceback.format_exception(error)) + repr(error) + caplog.text
     told += repr(msgspec.json.encode(error.answer)) + repr(error.answer)
-    for secret in (PASSWORD, TOLD.decode().split()[1]):
+    for secret in (PASSWORD, REPORTED.decode().split()[1]):
         assert secret not in told

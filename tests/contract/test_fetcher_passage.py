@@ -7,7 +7,7 @@ import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, BodyRoom, Errand, HostSlots
+from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, BodyRoom, FetchContext, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
@@ -70,10 +70,10 @@ def test_each_hop_is_asked_for_right_before_it_is_sent_without_its_fragment(over
     async def check(fetcher, url):
         asked = []
 
-        async def passage(place):
+        async def hop_guard(place):
             asked.append(place)
 
-        page = await fetcher.fetch(ask(url("/a")), LIMITS, passage)
+        page = await fetcher.fetch(ask(url("/a")), LIMITS, hop_guard)
 
         assert asked == [url("/a"), url("/b"), url("/c")]
         assert page.redirects == (url("/a"), url("/b#part"))
@@ -93,17 +93,17 @@ def test_each_hop_is_asked_for_right_before_it_is_sent_without_its_fragment(over
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_the_passage_raises_is_what_the_download_ends_with(over, at, error):
+def test_the_error_of_the_hop_guard_ends_the_download(over, at, error):
     async def check(fetcher, url):
         asked = []
 
-        async def passage(place):
+        async def hop_guard(place):
             asked.append(place)
             if place == url(at):
                 raise error
 
         with pytest.raises(type(error)) as caught:
-            await fetcher.fetch(ask(url("/a")), LIMITS, passage)
+            await fetcher.fetch(ask(url("/a")), LIMITS, hop_guard)
 
         assert caught.value is error
         assert getattr(error, "answer", None) is None
@@ -132,10 +132,10 @@ def test_pages_of_other_types_are_refused(over, wanted, passes):
 
 def test_a_page_that_has_not_changed_comes_without_a_body(over):
     async def check(fetcher, url):
-        errand = Errand(validators=Validators(etag='"v1"'))
+        fetch_context = FetchContext(validators=Validators(etag='"v1"'))
 
-        page = await fetcher.fetch(ask(url("/c")), LIMITS, None, errand)
-        along = await fetcher.fetch(ask(url("/a")), LIMITS, None, errand)
+        page = await fetcher.fetch(ask(url("/c")), LIMITS, None, fetch_context)
+        along = await fetcher.fetch(ask(url("/a")), LIMITS, None, fetch_context)
 
         assert (page.status, page.body, page.headers["etag"]) == (304, b"", '"v1"')
         assert (along.status, len(along.redirects)) == (304, 2)
@@ -146,31 +146,31 @@ def test_a_page_that_has_not_changed_comes_without_a_body(over):
 # ---- what only the real one can show -----------------------------------------------------------
 
 
-def test_nothing_is_sent_before_the_passage_is_granted():
+def test_nothing_is_sent_before_the_hop_guard_agrees():
     async def run():
         async with site(reply(b"x")) as stands, AiohttpFetcher(allow_private=True) as fetcher:
 
-            async def passage(_):
+            async def hop_guard(_):
                 assert stands.connections == 0
 
-            await fetcher.fetch(ask(stands.url()), LIMITS, passage)
+            await fetcher.fetch(ask(stands.url()), LIMITS, hop_guard)
             return stands.connections
 
     assert asyncio.run(run()) == 1
 
 
-def test_waiting_for_a_turn_takes_no_time_off():
+def test_waiting_for_a_slot_takes_no_time_off():
     async def run():
         async def answer(head, writer):
             here = head.split()[1] == b"/a"
             writer.write(reply(status=302, Location="/b") if here else reply(b"x"))
 
-        async def passage(_):
+        async def hop_guard(_):
             await passing(0.4)
 
         async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
             short = limits(connect_seconds=0.3, first_byte_seconds=0.3, total_seconds=0.35)
-            return await fetcher.fetch(ask(stands.url("/a")), short, passage)
+            return await fetcher.fetch(ask(stands.url("/a")), short, hop_guard)
 
     assert asyncio.run(run()).seconds < 0.35
 
@@ -243,10 +243,10 @@ def test_304_without_validators_is_an_error_also_where_the_tenant_sent_its_own()
         async with site(answer) as stands, AiohttpFetcher(True) as fetcher:
             with pytest.raises(PageGoneError):
                 await fetcher.fetch(ask(stands.url(), headers={"If-None-Match": "x"}), LIMITS)
-            errand = Errand(validators=Validators(last_modified="now"))
+            fetch_context = FetchContext(validators=Validators(last_modified="now"))
             with pytest.raises(PageGoneError):
-                await fetcher.fetch(ask(stands.url(), method="POST"), LIMITS, None, errand)
-            page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand)
+                await fetcher.fetch(ask(stands.url(), method="POST"), LIMITS, None, fetch_context)
+            page = await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context)
             return page.status, stands.heads
 
     status, heads = asyncio.run(run())

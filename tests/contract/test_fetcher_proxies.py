@@ -12,29 +12,29 @@ from tests.contract.hostile_names import Names
 from tests.contract.proxy_site import proxy
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
 from tests.kit.config import ProxyPool, Rotation
-from tests.kit.fetching import AiohttpFetcher, Errand, http_proxies
+from tests.kit.fetching import AiohttpFetcher, FetchContext, http_proxies
 from tests.kit.kernel import (
     AddressRefusedError,
     ConfigError,
     ConnectFailedError,
     FetchError,
-    Lane,
     NoProxyError,
     PageGoneError,
     Problem,
+    QueueKey,
     StoreUnavailableError,
 )
 from tests.kit.tls import write_certificate
 
 USER, PASSWORD = "crawler", "pass-w0rd"
-TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
+REPORTED = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
 PUBLIC = "93.184.215.14"
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 
 
-def errand(job=None, **options):
+def fetch_context(job=None, **options):
     pool = ProxyPool(secret="proxies", **({"allow_private": True} | options))
-    return Errand(lane=LANE, job=job, pool="europe", proxies=pool)
+    return FetchContext(queue_key=QUEUE_KEY, job=job, pool="europe", proxies=pool)
 
 
 def fetcher_over(*lines, **options):
@@ -50,7 +50,7 @@ def fetcher_by(read_secret, clock):
 
 async def error_of(fetcher, url, asked_limits=LIMITS, **options):
     with pytest.raises(FetchError) as caught:
-        await fetcher.fetch(ask(url), asked_limits, None, errand(**options))
+        await fetcher.fetch(ask(url), asked_limits, None, fetch_context(**options))
     return caught.value
 
 
@@ -72,10 +72,10 @@ def test_http_pages_come_through_a_proxy_that_asks_who_we_are():
     async def run():
         async with (
             site(reply(b"page")) as stands,
-            proxy(TOLD) as through,
+            proxy(REPORTED) as through,
             fetcher_over(through.line(f"{USER}:{PASSWORD}")) as fetcher,
         ):
-            page = await fetcher.fetch(ask(stands.url("/a?b")), LIMITS, None, errand())
+            page = await fetcher.fetch(ask(stands.url("/a?b")), LIMITS, None, fetch_context())
             return page, stands, through
 
     page, stands, through = asyncio.run(run())
@@ -90,14 +90,14 @@ def test_https_pages_come_through_a_tunnel_and_are_verified(certificate):
     async def run():
         async with (
             site(reply(b"page"), ssl=serving(certificate)) as stands,
-            proxy(TOLD) as through,
+            proxy(REPORTED) as through,
             fetcher_over(
                 through.line(f"{USER}:{PASSWORD}"),
                 ssl_context=ssl.create_default_context(cafile=certificate),
             ) as fetcher,
         ):
             there = stands.url(host="a.example", scheme="https")
-            page = await fetcher.fetch(ask(there), LIMITS, None, errand())
+            page = await fetcher.fetch(ask(there), LIMITS, None, fetch_context())
             other = await error_of(fetcher, stands.url(host="b.example", scheme="https"))
             return page.body, other, stands, through
 
@@ -114,7 +114,7 @@ def test_the_proxy_itself_may_speak_tls(certificate, scheme):
         options = {"ssl": serving(certificate)} if scheme == "https" else {}
         async with (
             site(reply(b"page"), **options) as stands,
-            proxy(TOLD, ssl=serving(certificate)) as through,
+            proxy(REPORTED, ssl=serving(certificate)) as through,
             fetcher_over(
                 f"https://{USER}:{PASSWORD}@a.example:{through.port}",
                 ssl_context=ssl.create_default_context(cafile=certificate),
@@ -122,7 +122,7 @@ def test_the_proxy_itself_may_speak_tls(certificate, scheme):
             ) as fetcher,
         ):
             there = stands.url(host="a.example", scheme=scheme)
-            return (await fetcher.fetch(ask(there), LIMITS, None, errand())).body
+            return (await fetcher.fetch(ask(there), LIMITS, None, fetch_context())).body
 
     assert asyncio.run(run()) == b"page"
 
@@ -139,7 +139,7 @@ def test_each_hop_of_one_download_takes_the_same_way():
             proxy() as two,
             fetcher_over(one.line(), two.line()) as fetcher,
         ):
-            page = await fetcher.fetch(ask(stands.url("/a")), LIMITS, None, errand())
+            page = await fetcher.fetch(ask(stands.url("/a")), LIMITS, None, fetch_context())
             return page.body, len(page.redirects), {len(one.heads), len(two.heads)}
 
     assert asyncio.run(run()) == (b"end", 1, {0, 2})
@@ -156,13 +156,13 @@ def test_requests_take_turns_and_jobs_keep_their_proxy():
         ):
             proxies = (one, two, three)
             for _ in range(9):
-                await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+                await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())
             turns = [len(each.heads) for each in proxies]
             used = Counter()
             for job in ("june", "july", "august", "may"):
                 before = [len(each.heads) for each in proxies]
                 for _ in range(3):
-                    ours = errand(job, rotation=Rotation.EACH_JOB)
+                    ours = fetch_context(job, rotation=Rotation.EACH_JOB)
                     await fetcher.fetch(ask(stands.url()), LIMITS, None, ours)
                 grown = [len(e.heads) - b for e, b in zip(proxies, before, strict=True)]
                 used[tuple(sorted(grown))] += 1
@@ -194,7 +194,7 @@ def test_a_proxy_that_fails_is_left_out_for_a_while_and_then_tried_again(unused_
                 failed = 0
                 for _ in range(times):
                     try:
-                        await fetcher.fetch(ask(url), LIMITS, None, errand(max_failures=2))
+                        await fetcher.fetch(ask(url), LIMITS, None, fetch_context(max_failures=2))
                     except ConnectFailedError:
                         failed += 1
                 return failed
@@ -211,7 +211,7 @@ def test_a_proxy_that_fails_is_left_out_for_a_while_and_then_tried_again(unused_
     assert asyncio.run(run()) == [2, 1, 0, 1]
 
 
-def test_where_all_proxies_rest_one_is_used_all_the_same():
+def test_where_all_proxies_are_in_cool_down_one_is_used_all_the_same():
     port = free_port()
 
     async def run():
@@ -220,7 +220,7 @@ def test_where_all_proxies_rest_one_is_used_all_the_same():
             for _ in range(3):
                 await error_of(fetcher, stands.url(), max_failures=1)
             async with proxy(port=port):
-                return (await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())).body
+                return (await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())).body
 
     assert asyncio.run(run()) == b"page"
 
@@ -249,13 +249,13 @@ def test_a_list_is_read_again_when_the_proxy_refuses_us():
     now, texts = [0.0], []
 
     async def run():
-        async with site(reply(b"page")) as stands, proxy(TOLD) as through:
+        async with site(reply(b"page")) as stands, proxy(REPORTED) as through:
             texts.append(through.line("crawler:old"))
             async with fetcher_by(lambda _: texts[-1], lambda: now[0]) as fetcher:
                 error = await error_of(fetcher, stands.url())
                 texts.append(through.line(f"{USER}:{PASSWORD}"))
                 now[0] = http_proxies.AGAIN_SECONDS
-                page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+                page = await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())
                 return error, page.body
 
     error, body = asyncio.run(run())
@@ -298,7 +298,9 @@ def test_without_a_proxy_nothing_is_sent_at_all(read, caplog):
         (StoreUnavailableError("secretsmanager", "proxies: Timeout"), "does not answer"),
     ],
 )
-def test_why_a_pool_has_no_proxies_is_told_with_its_name_and_that_of_the_secret(fault, why, caplog):
+def test_why_a_pool_has_no_proxies_is_reported_with_its_name_and_that_of_the_secret(
+    fault, why, caplog
+):
     def read(_):
         raise fault
 
@@ -326,7 +328,9 @@ def test_an_empty_list_is_read_again_as_soon_as_one_that_could_not_be_read():
             error = await error_of(fetcher, stands.url())
             texts.append(through.line())
             now[0] = http_proxies.AGAIN_SECONDS
-            return error, (await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())).body
+            return error, (
+                await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())
+            ).body
 
     error, body = asyncio.run(run())
     assert (type(error), body) == (NoProxyError, b"page")
@@ -353,7 +357,7 @@ def test_an_old_list_is_better_than_none():
             async with fetcher_by(lambda _: lists.pop(), lambda: now[0]) as fetcher:
                 for moment in (0.0, 1_000.0, 2_000.0):
                     now[0] = moment
-                    page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+                    page = await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())
                 return page.body
 
     assert asyncio.run(run()) == b"page"

@@ -7,7 +7,7 @@ from tests.fakes.politeness import MemoryRobotsCache
 from tests.kit.config import FetchLimits, Politeness
 from tests.kit.fetching import AiohttpFetcher
 from tests.kit.politeness import RobotsBook
-from tests.kit.requests import Body, Claim, Entry, Held, Request
+from tests.kit.requests import Body, Claim, Entry, LeasedRequest, Request
 from tests.kit.worlds.memory import DOCS, START, World, make_biz
 
 
@@ -36,7 +36,7 @@ def test_a_robots_txt_does_not_wait_for_the_slots_of_the_pages_that_wait_for_it(
             body = Body(url=stands.url("/page"), rule="page", rule_version="")
             request = Request(id=1, tenant="default", biz="docs", queued_at=START, body=body)
             claim = Claim(request=request, entry=Entry(1, "docs", 0), token="", attempt=1)
-            held = Held(DOCS, biz, claim, None)
+            held = LeasedRequest(DOCS, biz, claim, None)
             async with asyncio.timeout(60):
                 await fetcher.fetch(body, biz.fetch, lambda url: book.check(held, url))
 

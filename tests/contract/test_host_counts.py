@@ -47,7 +47,7 @@ def test_a_minute_without_answers_is_no_minute_before(street):
     assert counts(street.state) == (1, 0, 0)
 
 
-def test_turns_that_are_asked_for_change_no_count(street):
+def test_reserving_slots_changes_no_count(street):
     street.report(answered=5, strained=1)
 
     for _ in range(3):
@@ -113,7 +113,7 @@ def test_trouble_is_each_tenants_own(street, tenant):
     assert [sorted(hosts) for hosts in each] == [[], ["a.example"], ["a.example", "b.example"]]
 
 
-def test_trouble_that_is_over_is_told_no_more(street, tenant):
+def test_trouble_that_is_over_is_reported_no_more(street, tenant):
     tell(street, tenant, "a.example", strained=1)
     street.wait(TROUBLED_SECONDS + 1)
 

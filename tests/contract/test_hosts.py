@@ -23,7 +23,7 @@ from tests.kit.queue import host_key
 # ---- rate ---------------------------------------------------------------------------------------
 
 
-def test_turns_come_an_interval_apart_and_no_further_ahead_than_the_horizon(street):
+def test_slots_come_an_interval_apart_and_no_further_ahead_than_the_horizon(street):
     first = street.ask("w1", count=1_000)
     second = street.ask("w2", count=1_000)
 
@@ -33,7 +33,7 @@ def test_turns_come_an_interval_apart_and_no_further_ahead_than_the_horizon(stre
     assert all(b - a >= 0.1 - EXACT for a, b in pairwise(street.moments()))
 
 
-def test_two_workers_never_have_one_turn(street):
+def test_two_workers_never_have_the_same_slot(street):
     street.limits = HostLimits(per_second=10, concurrency=100)
     grants = [street.ask(f"w{n}", count=5) for n in range(6)]
 
@@ -46,7 +46,7 @@ def test_two_workers_never_have_one_turn(street):
     assert street.ask("w6", count=99).count == 11
 
 
-def test_a_slow_host_gives_one_turn_at_a_time(street):
+def test_a_slow_host_gives_one_slot_at_a_time(street):
     street.limits = HostLimits(per_second=1 / 60)
 
     assert street.ask(count=5).count == 1
@@ -183,7 +183,7 @@ def test_a_report_that_crossed_the_grant_takes_nothing_back(street):
     assert street.ask("w2", count=8).permits == 8
 
 
-def test_no_more_turns_are_given_than_the_permits_can_serve(street):
+def test_no_more_slots_are_given_than_the_permits_can_serve(street):
     street.limits = HostLimits(per_second=10, concurrency=1, adaptive=False)
     for _ in range(4):
         street.report("w1", answered=9, seconds=0.8)
@@ -243,7 +243,7 @@ def test_a_host_that_nothing_is_known_of_has_an_empty_state(street):
     assert street.state == HostState(host=street.host)
 
 
-def test_what_lies_between_a_tenants_turns_is_told_until_its_next_one_is_due(street):
+def test_the_interval_of_a_tenant_is_reported_until_its_next_slot_is_due(street):
     street.ask(count=1, per_second=0.2)
     street.ask(count=1, tenant="rival", per_second=4.0)
 

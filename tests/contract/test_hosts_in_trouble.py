@@ -10,7 +10,7 @@ from tests.kit.config import HostLimits
 from tests.kit.kernel import to_ms
 
 
-def test_nothing_is_granted_in_a_back_off_and_it_tells_when_it_is_over(street):
+def test_nothing_is_granted_in_a_back_off_and_it_reports_when_it_is_over(street):
     street.ask("w1", count=3)
     street.report("w1", running=2, strained=1)
 
@@ -26,7 +26,7 @@ def test_nothing_is_granted_in_a_back_off_and_it_tells_when_it_is_over(street):
     assert street.state.back_off_until is None
 
 
-def test_a_back_off_doubles_with_each_further_strain_up_to_its_cap(street):
+def test_a_back_off_doubles_with_each_further_overload_up_to_its_cap(street):
     street.limits = HostLimits(backoff_seconds=2, max_backoff_seconds=20)
     spans = []
     for _ in range(6):

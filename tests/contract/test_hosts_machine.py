@@ -90,7 +90,7 @@ class HostMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_memory_and_redis_give_the_same_turns(redis_connection, tenant):
+def test_memory_and_redis_give_the_same_slots(redis_connection, tenant):
     hosts = count()
 
     run_state_machine_as_test(

@@ -16,9 +16,9 @@ from tests.kit.incidents import (
     Kind,
     Life,
     MongoIncidentBook,
+    NotificationState,
     Place,
     Sent,
-    Telling,
     Word,
 )
 from tests.kit.kernel import StoreUnavailableError
@@ -68,9 +68,9 @@ def an_incident(number: int = 0, **changes: object) -> Incident:
         "found_at": NOW,
         "looked_at": NOW,
         "opened_at": NOW + number * MINUTE,
-        "people": Telling(owed=Word.REMINDER, told=Word.OPENED, told_at=NOW, reminders=2),
-        "phones": Telling(tried=True, owed=Word.OPENED),
-        "machines": Telling(told=Word.OPENED, told_at=NOW),
+        "people": NotificationState(owed=Word.REMINDER, told=Word.OPENED, told_at=NOW, reminders=2),
+        "phones": NotificationState(tried=True, owed=Word.OPENED),
+        "machines": NotificationState(told=Word.OPENED, told_at=NOW),
     }
     return Incident(**{**facts, **changes})
 
@@ -187,32 +187,32 @@ def test_a_storm_of_as_many_as_are_followed_is_written_and_read_in_time(book: In
     assert book.read().incidents == ()
 
 
-def test_one_at_a_time_has_the_turn(books: Callable[[], IncidentBook]):
+def test_one_holder_at_a_time_has_the_lock(books: Callable[[], IncidentBook]):
     one, other = books(), books()
 
-    assert one.take_turn("one", NOW, TERM)
-    assert not other.take_turn("other", NOW + TERM / 2, TERM)
-    assert one.take_turn("one", NOW + TERM / 2, TERM)
-    one.end_turn("one")
-    assert other.take_turn("other", NOW + TERM / 2, TERM)
+    assert one.acquire_lock("one", NOW, TERM)
+    assert not other.acquire_lock("other", NOW + TERM / 2, TERM)
+    assert one.acquire_lock("one", NOW + TERM / 2, TERM)
+    one.release_lock("one")
+    assert other.acquire_lock("other", NOW + TERM / 2, TERM)
 
 
-def test_the_turn_of_one_that_vanished_ends(books: Callable[[], IncidentBook]):
-    assert books().take_turn("gone", NOW, TERM)
+def test_the_lock_of_a_vanished_holder_expires(books: Callable[[], IncidentBook]):
+    assert books().acquire_lock("gone", NOW, TERM)
 
-    assert books().take_turn("next", NOW + TERM, TERM)
-    books().end_turn("gone")
-    assert not books().take_turn("third", NOW + TERM, TERM)
+    assert books().acquire_lock("next", NOW + TERM, TERM)
+    books().release_lock("gone")
+    assert not books().acquire_lock("third", NOW + TERM, TERM)
 
 
-def test_writing_leaves_the_turn_alone(books: Callable[[], IncidentBook]):
+def test_writing_does_not_touch_the_lock(books: Callable[[], IncidentBook]):
     book = books()
     book.write([an_incident()], Desk())
-    assert book.take_turn("one", NOW, TERM)
+    assert book.acquire_lock("one", NOW, TERM)
 
     book.write([an_incident()], Desk(people=Sent(sent_at=(NOW,))))
 
-    assert not books().take_turn("other", NOW, TERM)
+    assert not books().acquire_lock("other", NOW, TERM)
     assert books().read().desk == Desk(people=Sent(sent_at=(NOW,)))
 
 
@@ -260,16 +260,16 @@ def test_a_measure_that_another_version_wrote_begins_anew(
 
 
 @pytest.mark.parametrize("server", [closed_port, lambda: broken_server(None)])
-def test_a_home_node_that_is_away_or_mute_is_told_soon(server, tenant: str):
+def test_a_home_node_that_is_away_or_mute_is_reported_soon(server, tenant: str):
     with server() as address:
         nodes = NodesOfOneTest(f"mongodb://{address}/?serverSelectionTimeoutMS=300", tenant)
         book = MongoIncidentBook(nodes)
         try:
             for call in (
-                lambda: book.take_turn("one", NOW, TERM),
+                lambda: book.acquire_lock("one", NOW, TERM),
                 book.read,
                 lambda: book.write([an_incident()], Desk()),
-                lambda: book.end_turn("one"),
+                lambda: book.release_lock("one"),
             ):
                 with pytest.raises(StoreUnavailableError):
                     call()

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, an_offer, names, offer, won
-from tests.kit.bidding import Applied, JobBoard, Offered, OfferState
+from tests.kit.bidding import Applied, JobBoard, ListingState, Offered
 from tests.kit.bidding import board as bounds
 from tests.kit.implementations import backend_over
 
@@ -31,7 +31,7 @@ def test_of_one_tenant_the_higher_priority_is_first_until_a_lower_one_has_waited
     assert names(board) == ["high", "low", "late"]
 
 
-def test_tenants_have_their_jobs_awarded_by_weight_however_many_they_offer(board):
+def test_tenants_have_their_jobs_awarded_by_weight_however_many_they_list(board):
     offer(board, *(f"many{n:02}" for n in range(60)), tenant="acme", weight=1)
     offer(board, *(f"few{n:02}" for n in range(60)), tenant="bolt", weight=3)
 
@@ -45,7 +45,7 @@ def test_tenants_have_their_jobs_awarded_by_weight_however_many_they_offer(board
     assert (read["acme"], served["acme"]) == (10, 10)
 
 
-def test_who_comes_anew_has_no_turns_saved_up(board):
+def test_a_returning_tenant_has_no_credit_saved_up(board):
     offer(board, *(f"a{n}" for n in range(20)), tenant="acme")
     for n in range(10):
         (first,) = board.head("main", 1)
@@ -56,7 +56,7 @@ def test_who_comes_anew_has_no_turns_saved_up(board):
     assert Counter(one.tenant for one in board.head("main", 10)) == {"acme": 5, "bolt": 5}
 
 
-def test_who_offers_one_at_a_time_gets_no_more_than_its_weight(board):
+def test_listing_one_at_a_time_gets_no_more_than_the_weight(board):
     for tenant in ("acme", "bolt", "corp"):
         offer(board, *(f"j{n:02}" for n in range(30)), tenant=tenant)
     served = Counter()
@@ -93,7 +93,7 @@ def test_who_finds_nothing_at_the_head_reads_on(board):
     assert names(board, limit=100, first=195) == []
 
 
-def test_a_thousand_offers_of_one_tenant_hide_no_other(board):
+def test_a_thousand_listings_of_one_tenant_hide_no_other(board):
     offer(board, *(f"j{n:04}" for n in range(1000)), tenant="acme", priority=10)
     offer(board, "mine", tenant="bolt", priority=0, now=SOON)
 
@@ -157,7 +157,7 @@ def test_an_award_is_acknowledged_and_the_job_is_gone(board):
     award = board.award(key, standing.version, "w2", SOON)
 
     assert [(one.worker, one.document) for one in bids] == [("w1", b"one"), ("w2", b"two")]
-    assert (award.state, award.offer.document) == (OfferState.AWARDED, b"{link}")
+    assert (award.state, award.offer.document) == (ListingState.AWARDED, b"{link}")
     assert (board.held("w1"), board.held("w2")) == (None, award)
     assert names(board) == board.due_windows(SOON, 9) == []
     assert not board.acknowledge("w1", key, award.number, SOON)
@@ -171,7 +171,7 @@ def test_an_award_is_acknowledged_and_the_job_is_gone(board):
     )
 
 
-def test_what_was_acknowledged_is_not_offered_again_while_its_worker_writes_that_down(board):
+def test_an_acknowledged_job_is_not_listed_again_while_its_worker_stores_that(board):
     key = ("acme", "docs", "june")
     offer(board, "june")
     award = won(board, key, "w1")
@@ -213,7 +213,7 @@ def test_a_worker_has_one_application_open(board):
     assert board.read(a)[1][0].document == b"1"
     assert board.retract("w1", NOW, WAIT) == a
     assert board.retract("w1", NOW, WAIT) is None
-    assert board.read(a)[0].state is OfferState.WAITING
+    assert board.read(a)[0].state is ListingState.WAITING
     assert board.apply("w1", b, b"2", NOW, WINDOW) is Applied.APPLIED
 
 
@@ -274,7 +274,7 @@ def test_twenty_workers_apply_for_two_hundred_jobs_and_each_is_awarded_once(boar
                     standing, bids = read
                     board.award(key, standing.version, bids[-1].worker, SOON)
             held = board.held(worker)
-            if held is not None and held.state is OfferState.AWARDED:
+            if held is not None and held.state is ListingState.AWARDED:
                 assert held.worker == worker
                 if board.acknowledge(worker, held.offer.key, held.number, NOW):
                     with lock:

@@ -133,8 +133,8 @@ def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):
     assert [(one.biz, one.job) for one in board.head("main", 9)] == [("news", "a")]
 
 
-def test_a_tenant_has_so_many_offers_and_less_where_there_are_many_tenants(bounded):
-    board = bounded(tenant_offers=5, most_offers=8, least_offers=1)
+def test_a_tenants_listings_are_bounded_and_fewer_among_many_tenants(bounded):
+    board = bounded(tenant_listings=5, most_listings=8, least_listings=1)
     offer(board, *"abcde", tenant="acme")
     assert board.offer(an_offer("f"), NOW, WAIT) is Offered.FULL
     offer(board, *"abcd", tenant="bolt")

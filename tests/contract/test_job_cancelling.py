@@ -18,20 +18,20 @@ from tests.contract.store_cases import (
 )
 from tests.fakes.requests import MemoryRequestStore
 from tests.kit.examples import examples
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.requests import Dead, Ledger, Retry, State
 
 JOB = "weekly"
 
 
 def submit(fleet: Fleet, number: int, job: str | None = JOB, worker: int = 7) -> list:
-    requests = [a_request(fleet.lane, i, job=job) for i in snowflakes(number, worker=worker)]
+    requests = [a_request(fleet.queue_key, i, job=job) for i in snowflakes(number, worker=worker)]
     assert fleet.insert(requests).refused == {}
     return requests
 
 
 def cancel(fleet: Fleet, limit: int = 1_000, job: str = JOB) -> int:
-    return fleet.store.cancel_job(fleet.lane, fleet.biz, job, limit, "a caller", NOW)
+    return fleet.store.cancel_job(fleet.queue_key, fleet.biz, job, limit, "a caller", NOW)
 
 
 def states(fleet: Fleet, requests: list) -> list[int]:
@@ -79,8 +79,11 @@ def test_other_jobs_and_what_has_none_go_on(fleet: Fleet) -> None:
 
 def test_a_job_of_that_name_of_another_tenant_or_biz_goes_on(fleet: Fleet) -> None:
     mine = submit(fleet, 5)
-    for lane in (Lane("nobody-else", "shop", "main"), Lane(fleet.lane.tenant, "docs", "main")):
-        assert fleet.store.cancel_job(lane, fleet.biz, JOB, 100, "a caller", NOW) == 0
+    for queue_key in (
+        QueueKey("nobody-else", "shop", "main"),
+        QueueKey(fleet.queue_key.tenant, "docs", "main"),
+    ):
+        assert fleet.store.cancel_job(queue_key, fleet.biz, JOB, 100, "a caller", NOW) == 0
 
     assert set(states(fleet, mine)) == {State.PENDING}
 
@@ -115,13 +118,13 @@ def test_what_is_cancelled_is_neither_claimed_renewed_nor_settled(fleet: Fleet) 
 def test_a_page_that_was_read_in_part_leaves_nothing(fleet: Fleet) -> None:
     [claim] = fleet.claim(submit(fleet, 1))
     part = [a_record(claim, n) for n in range(3)]
-    assert fleet.store.store_part(fleet.lane, fleet.biz, claim, part, NOW)
+    assert fleet.store.store_part(fleet.queue_key, fleet.biz, claim, part, NOW)
     assert len(fleet.records()) == 3
 
     cancel(fleet)
 
     assert fleet.records() == []
-    assert not fleet.store.store_part(fleet.lane, fleet.biz, claim, part, NOW)
+    assert not fleet.store.store_part(fleet.queue_key, fleet.biz, claim, part, NOW)
     assert fleet.records() == []
 
 

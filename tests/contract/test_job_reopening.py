@@ -71,7 +71,7 @@ def test_of_another_tenant_or_biz_nothing_is_reopened(both, tenant):
     assert jobs.get(tenant, "docs", "june") == job
 
 
-def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
+def test_the_states_of_some_jobs_are_reported_and_nobody_elses(both, tenant):
     jobs, _, states = both
     jobs.create(a_job(tenant))
     jobs.create(a_job(tenant, name="may", state=JobState.CANCELLED))
@@ -84,7 +84,7 @@ def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
     assert states.states(tenant, "shop", {"june"}) == {}
 
 
-def test_cancelled_jobs_are_told_and_whether_their_tasks_are_still_swept(both, tenant):
+def test_cancelled_jobs_are_reported_and_whether_their_tasks_are_still_swept(both, tenant):
     jobs, _, states = both
     for state in JobState:
         jobs.create(a_job(tenant, name=state.value, state=state))

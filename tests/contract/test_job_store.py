@@ -111,7 +111,7 @@ def test_jobs_of_a_biz_are_listed_the_newest_first(jobs: JobStore, tenant: str) 
     assert of_biz(jobs, tenant, limit=0) == []
 
 
-def test_the_versions_that_open_jobs_name_are_told(jobs: JobStore, tenant: str) -> None:
+def test_the_versions_that_open_jobs_name_are_reported(jobs: JobStore, tenant: str) -> None:
     for number, (spider, version) in enumerate([("s", 3), ("s", 1), ("s", 3), ("t", 7), ("s", 9)]):
         jobs.create(a_job(tenant, f"j{number}", spider=spider, spider_version=version))
     jobs.create(a_job(tenant, "mine", spider="s", spider_version=None))

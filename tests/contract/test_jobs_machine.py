@@ -25,7 +25,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 SIZE = 7
 
 
-class Twins(RuleBasedStateMachine):
+class FakeAndReal(RuleBasedStateMachine):
     def __init__(self, real: JobStore, run: str) -> None:
         super().__init__()
         self.both = (MemoryJobs(), real)
@@ -72,7 +72,7 @@ class Twins(RuleBasedStateMachine):
         instead=st.booleans(),
         fire_at=st.none() | st.integers(0, 3),
     )
-    def create_in_turn(
+    def create_limited(
         self,
         tenant: str,
         name: str,
@@ -198,13 +198,13 @@ class Twins(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_the_twins_answer_alike(mongo_connection: NodesOnOneServer) -> None:
+def test_the_fake_and_the_real_store_answer_alike(mongo_connection: NodesOnOneServer) -> None:
     runs = iter(range(1_000_000))
     jobs = MongoJobs(mongo_connection)
 
-    def twins() -> Twins:
+    def twins() -> FakeAndReal:
         # Lists are of all tenants: what another run left would be in them.
         mongo_connection.empty_control()
-        return Twins(jobs, f"r{next(runs)}")
+        return FakeAndReal(jobs, f"r{next(runs)}")
 
     run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))

@@ -15,7 +15,7 @@ from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 
 
-class Unanswered(ShardInsertion):
+class UnconfirmedLeases(ShardInsertion):
     """It is done, and nobody hears of it."""
 
     def insert(self, requests):
@@ -30,14 +30,14 @@ def test_of_kept_ids_nothing_is_taken_back_and_who_comes_again_finds_them(
     with nodes_at(mongo_uri) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         known, other = (
-            [a_request(fleet.lane, i) for i in snowflakes(number, worker=w)] for w in (1, 2)
+            [a_request(fleet.queue_key, i) for i in snowflakes(number, worker=w)] for w in (1, 2)
         )
         kept = frozenset(request.id for request in known)
-        losing = MongoInsertion(Shards(nodes), Unanswered)
-        failed = losing.insert(fleet.lane, fleet.biz, [*known, *other], kept)
+        losing = MongoInsertion(Shards(nodes), UnconfirmedLeases)
+        failed = losing.insert(fleet.queue_key, fleet.biz, [*known, *other], kept)
 
         left = {t.request.id for t in fleet.find()}
-        again = fleet.store.insert(fleet.lane, fleet.biz, known, kept)
+        again = fleet.store.insert(fleet.queue_key, fleet.biz, known, kept)
 
     assert set(failed.refused) == {request.id for request in [*known, *other]}
     assert left == kept
@@ -51,19 +51,19 @@ def test_what_two_insert_at_once_under_known_ids_is_there_when_either_has_its_an
     """The second finds what the first has written; then the first fails."""
     answers = []
 
-    class Met(Unanswered):
+    class Met(UnconfirmedLeases):
         def insert(self, requests):
             try:
                 super().insert(requests)
             finally:
-                answers.append(fleet.store.insert(fleet.lane, fleet.biz, requests, kept))
+                answers.append(fleet.store.insert(fleet.queue_key, fleet.biz, requests, kept))
 
     with nodes_at(mongo_uri) as nodes:
         one = a_generation(nodes=("east",), databases=("one",), shards=1)
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
-        requests = [a_request(fleet.lane, i) for i in snowflakes(40)]
+        requests = [a_request(fleet.queue_key, i) for i in snowflakes(40)]
         kept = frozenset(request.id for request in requests)
-        MongoInsertion(Shards(nodes), Met).insert(fleet.lane, fleet.biz, requests, kept)
+        MongoInsertion(Shards(nodes), Met).insert(fleet.queue_key, fleet.biz, requests, kept)
 
         assert {i for answer in answers for i in answer.existing} == kept
         assert {t.request.id for t in fleet.find(state=State.PENDING)} == kept
@@ -87,8 +87,10 @@ def test_what_is_stored_one_by_one_stands_where_the_node_goes_away_in_between(
     with nodes_at(mongo_uri) as nodes:
         one = a_generation(nodes=("east",), databases=("one",), shards=1)
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
-        requests = [a_request(fleet.lane, i) for i in snowflakes(6)]
-        failed = MongoInsertion(Shards(nodes), GoingAway).insert(fleet.lane, fleet.biz, requests)
+        requests = [a_request(fleet.queue_key, i) for i in snowflakes(6)]
+        failed = MongoInsertion(Shards(nodes), GoingAway).insert(
+            fleet.queue_key, fleet.biz, requests
+        )
 
         left = {t.request.id for t in fleet.find()}
 

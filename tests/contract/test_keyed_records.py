@@ -81,7 +81,7 @@ def test_a_late_worker_writes_no_keyed_record(fleet: Fleet) -> None:
     assert fleet.records() == []
     for claim in late:
         part = [keyed(claim, "part")]
-        assert not fleet.store.store_part(fleet.lane, fleet.biz, claim, part, NOW)
+        assert not fleet.store.store_part(fleet.queue_key, fleet.biz, claim, part, NOW)
     assert fleet.records() == []
 
 
@@ -161,9 +161,9 @@ def test_records_of_no_request_are_stored_and_replaced(fleet: Fleet) -> None:
     ]
     newer = msgspec.structs.replace(items[0], stored_at=NOW + SECOND, fields={"n": "newer"})
 
-    fleet.store.store_keyed(fleet.lane, fleet.biz, items, NOW)
-    fleet.store.store_keyed(fleet.lane, fleet.biz, [*items, newer], NOW)
-    fleet.store.store_keyed(fleet.lane, fleet.biz, [], NOW)
+    fleet.store.store_keyed(fleet.queue_key, fleet.biz, items, NOW)
+    fleet.store.store_keyed(fleet.queue_key, fleet.biz, [*items, newer], NOW)
+    fleet.store.store_keyed(fleet.queue_key, fleet.biz, [], NOW)
 
     assert by_key(fleet) == {key_of(0): {"n": "newer"}, key_of(1): {"n": 1}, key_of(2): {"n": 2}}
     assert fleet.records(request_id=key_of(1)[:32])[0].fields == {"n": 1}
@@ -181,7 +181,7 @@ def test_of_items_the_one_that_was_put_later_stays_whenever_they_are_stored(flee
     older = an_item(claim, 0, at=NOW + MINUTE, n="older")
 
     for batch in ([newer], [older], [newer, older], [older, newer]):
-        fleet.store.store_keyed(fleet.lane, fleet.biz, batch, NOW)
+        fleet.store.store_keyed(fleet.queue_key, fleet.biz, batch, NOW)
         assert by_key(fleet) == {key_of("k"): {"n": "newer"}}
 
     (found,) = fleet.records()
@@ -193,7 +193,7 @@ def test_an_item_replaces_what_was_stored_before_it_was_put_and_nothing_else(fle
     minute_ns = 60 * 1_000 * NS_OF_MS
 
     def store(record):
-        fleet.store.store_keyed(fleet.lane, fleet.biz, [record], NOW)
+        fleet.store.store_keyed(fleet.queue_key, fleet.biz, [record], NOW)
         return by_key(fleet)[key_of("k")]["n"]
 
     fleet.settle([(first, Done((keyed(first, "k", n="page"),)))])
@@ -213,7 +213,7 @@ def test_the_time_of_storing_never_goes_back_when_a_record_is_replaced(fleet: Fl
     older, newer = an_item(claim, 0, at=NOW + MINUTE, n=1), an_item(claim, 1, at=NOW, n=2)
 
     for record in (older, newer):
-        fleet.store.store_keyed(fleet.lane, fleet.biz, [record], NOW)
+        fleet.store.store_keyed(fleet.queue_key, fleet.biz, [record], NOW)
 
     (found,) = fleet.records()
     assert (found.fields, found.stored_at) == ({"n": 2}, NOW + MINUTE)
@@ -222,12 +222,12 @@ def test_the_time_of_storing_never_goes_back_when_a_record_is_replaced(fleet: Fl
 @pytest.mark.parametrize(
     "field", [2**63, "x" * 17_000_000, "\ud800", {1, 2}], ids=["int", "17 MB", "surrogate", "set"]
 )
-def test_a_keyed_record_that_cannot_be_stored_is_told(fleet: Fleet, field: object) -> None:
+def test_a_keyed_record_that_cannot_be_stored_is_reported(fleet: Fleet, field: object) -> None:
     claims = fleet.claim(fleet.submit(6))
     bad = keyed(claims[0], "bad", f=field)
 
     with pytest.raises(StoreError) as refused:
-        fleet.store.store_keyed(fleet.lane, fleet.biz, [bad], NOW)
+        fleet.store.store_keyed(fleet.queue_key, fleet.biz, [bad], NOW)
     assert not refused.value.retryable
 
     outcomes = [(c, Done((bad if not n else keyed(c, n),))) for n, c in enumerate(claims)]
@@ -258,7 +258,7 @@ def test_a_keyed_record_stays_when_its_request_dies_or_ends_without_it(fleet: Fl
     first, second = fleet.claim(fleet.submit(2))
     for claim in (first, second):
         assert fleet.store.store_part(
-            fleet.lane, fleet.biz, claim, [keyed(claim, claim.request.id)], NOW
+            fleet.queue_key, fleet.biz, claim, [keyed(claim, claim.request.id)], NOW
         )
 
     fleet.settle([(first, Dead("gone", "PageGone")), (second, Done((), stored=0))])
@@ -267,13 +267,13 @@ def test_a_keyed_record_stays_when_its_request_dies_or_ends_without_it(fleet: Fl
 
 
 def test_bizs_and_tenants_share_no_keys(fleet: Fleet) -> None:
-    other = Fleet(fleet.store, f"{fleet.lane.tenant}b")
+    other = Fleet(fleet.store, f"{fleet.queue_key.tenant}b")
     for each in (fleet, other):
         (claim,) = each.claim(each.submit(1))
-        each.settle([(claim, Done((keyed(claim, "k", whose=each.lane.tenant),)))])
+        each.settle([(claim, Done((keyed(claim, "k", whose=each.queue_key.tenant),)))])
 
-    assert [r.fields["whose"] for r in fleet.records()] == [fleet.lane.tenant]
-    assert [r.fields["whose"] for r in other.records()] == [other.lane.tenant]
+    assert [r.fields["whose"] for r in fleet.records()] == [fleet.queue_key.tenant]
+    assert [r.fields["whose"] for r in other.records()] == [other.queue_key.tenant]
 
 
 def test_many_workers_that_find_one_thing_at_once_store_it_once(fleet: Fleet) -> None:
@@ -333,7 +333,7 @@ def test_keyed_records_have_the_life_of_records(nodes, tenant: str) -> None:
     (claim,) = fleet.claim(fleet.submit(1))
     fleet.settle([(claim, Done((keyed(claim, "k"),)))])
     home = keyed_home(fleet.biz, NOW)
-    collection = Shards(nodes.nodes).keyed(fleet.lane, fleet.biz, home)
+    collection = Shards(nodes.nodes).keyed(fleet.queue_key, fleet.biz, home)
     assert collection.name == "shop.requests_keyed"
     assert collection.index_information()["ttl"]["expireAfterSeconds"] == 3600
 
@@ -347,7 +347,7 @@ def test_every_read_of_keyed_records_uses_an_index(nodes, tenant: str) -> None:
     fleet = Fleet(nodes, tenant)
     (claim,) = fleet.claim(fleet.submit(1))
     fleet.settle([(claim, Done((keyed(claim, "k"),)))])
-    collection = Shards(nodes.nodes).keyed(fleet.lane, fleet.biz, keyed_home(fleet.biz, NOW))
+    collection = Shards(nodes.nodes).keyed(fleet.queue_key, fleet.biz, keyed_home(fleet.biz, NOW))
 
     assert len(fleet.records()) == len(fleet.records(request_id=claim.request.id)) == 1
 

@@ -67,7 +67,7 @@ class LedgerMachine(RuleBasedStateMachine):
         # What chance might pass by in a few runs: something that waits for its next attempt,
         # something that is held, and something that has ended in each way but with time.
         ids = snowflakes(5, self.now, worker=self.number)
-        first = [a_request(self.fleet.lane, an_id, self.now) for an_id in ids]
+        first = [a_request(self.fleet.queue_key, an_id, self.now) for an_id in ids]
         waits, dies, ends, held, unwanted = first
         self.fleet.insert(first)
         self.requests += first
@@ -87,7 +87,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def insert(self, data: st.DataObject, job: str | None, repeats: int, seed: int) -> None:
         self.number += 1
         ids = snowflakes(data.draw(self.sizes), self.now, worker=self.number)
-        new = [a_request(self.fleet.lane, i, self.now, job=job) for i in ids]
+        new = [a_request(self.fleet.queue_key, i, self.now, job=job) for i in ids]
         old = self._chosen(self.requests, repeats, seed)
 
         inserted = self.fleet.insert([*new, *old])
@@ -160,7 +160,13 @@ class LedgerMachine(RuleBasedStateMachine):
         entries = [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in self.requests]
         assert (
             self.fleet.store.claim(
-                self.fleet.lane, self.fleet.biz, entries, "w", self.now, self.now + MINUTE, "late"
+                self.fleet.queue_key,
+                self.fleet.biz,
+                entries,
+                "w",
+                self.now,
+                self.now + MINUTE,
+                "late",
             )
             == []
         )
@@ -182,7 +188,7 @@ class LedgerMachine(RuleBasedStateMachine):
         }
         if isinstance(self.store, MemoryRequestStore):
             for request_id in gone:
-                del self.store.state.of(self.fleet.lane).requests[request_id]
+                del self.store.state.of(self.fleet.queue_key).requests[request_id]
         else:
             for shard in _collections(self.store, self.fleet):
                 shard.delete_many({"_id": {"$in": list(gone)}})
@@ -195,7 +201,7 @@ class LedgerMachine(RuleBasedStateMachine):
         looks = {job: self.fleet.audit(self.now, job) for job in (None, "red", "blue")}
         for job, found in looks.items():
             assert found == self.fleet.ledgers.totals(
-                self.fleet.lane, self.fleet.biz, self.now, job
+                self.fleet.queue_key, self.fleet.biz, self.now, job
             )
             wanted = sum(self.submitted.values()) if job is None else self.submitted[job]
             assert found.submitted == wanted
@@ -218,14 +224,14 @@ def _there(fleet: Fleet, now) -> dict[str, int]:
 
 
 def _collections(store, fleet: Fleet) -> list:
-    database = store.nodes.database("east", fleet.lane.tenant, "one")
+    database = store.nodes.database("east", fleet.queue_key.tenant, "one")
     return [database[f"shop.requests_{number:03d}"] for number in range(2)]
 
 
 def _kept(store, fleet: Fleet) -> dict[RequestId, State]:
     """Requests that MongoDB keeps: it leaves alone what the ledger has not counted yet."""
     if isinstance(store, MemoryRequestStore):
-        kept = store.state.of(fleet.lane).requests
+        kept = store.state.of(fleet.queue_key).requests
         return {request_id: State(one.state) for request_id, one in kept.items()}
     shards = _collections(store, fleet)
     found = (one for shard in shards for one in shard.find({"call": {"$gte": 0}}, {"flag": True}))

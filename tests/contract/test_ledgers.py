@@ -29,7 +29,7 @@ def fleet(store: RequestStore, tenant: str) -> Fleet:
 
 
 def submit_job(fleet: Fleet, job: str, number: int, worker: int = 7) -> list[Request]:
-    requests = [a_request(fleet.lane, i, job=job) for i in snowflakes(number, worker=worker)]
+    requests = [a_request(fleet.queue_key, i, job=job) for i in snowflakes(number, worker=worker)]
     assert fleet.insert(requests).refused == {}
     return requests
 
@@ -37,7 +37,7 @@ def submit_job(fleet: Fleet, job: str, number: int, worker: int = 7) -> list[Req
 def remove(fleet: Fleet, *requests: Request) -> None:
     """What MongoDB's TTL monitor does: without a word to anybody."""
     if hasattr(fleet.store, "state"):
-        kept = fleet.store.state.of(fleet.lane).requests
+        kept = fleet.store.state.of(fleet.queue_key).requests
         for request in requests:
             del kept[request.id]
         return
@@ -46,7 +46,7 @@ def remove(fleet: Fleet, *requests: Request) -> None:
     for node in ("east", "west"):
         for database in ("one", "two"):
             for number in range(2):
-                of = fleet.store.nodes.database(node, fleet.lane.tenant, database)
+                of = fleet.store.nodes.database(node, fleet.queue_key.tenant, database)
                 shard = of[f"shop.requests_{number:03d}"]
                 removed += shard.delete_many({"_id": {"$in": ids}}).deleted_count
     assert removed == len(ids)
@@ -64,7 +64,7 @@ def test_what_was_never_used_has_a_ledger_of_zeros(fleet: Fleet) -> None:
 
 def test_every_way_through_the_states_is_counted(fleet: Fleet) -> None:
     requests = fleet.submit(40)
-    one = a_request(fleet.lane, snowflakes(1, worker=8)[0])
+    one = a_request(fleet.queue_key, snowflakes(1, worker=8)[0])
     fleet.insert([one])
     claims = fleet.claim(requests[:30])
     fleet.settle([done_with(c, {"n": 1}) for c in claims[:10]])
@@ -86,9 +86,9 @@ def test_every_way_through_the_states_is_counted(fleet: Fleet) -> None:
 
 def test_ids_that_come_again_are_counted_once(fleet: Fleet) -> None:
     ids = snowflakes(200)
-    first = [a_request(fleet.lane, i) for i in ids[:120]]
-    again = [a_request(fleet.lane, i) for i in [*ids[60:], *ids[190:]]]
-    single = a_request(fleet.lane, snowflakes(1, worker=9)[0])
+    first = [a_request(fleet.queue_key, i) for i in ids[:120]]
+    again = [a_request(fleet.queue_key, i) for i in [*ids[60:], *ids[190:]]]
+    single = a_request(fleet.queue_key, snowflakes(1, worker=9)[0])
 
     fleet.insert(first)
     inserted = fleet.insert(again)
@@ -101,12 +101,12 @@ def test_ids_that_come_again_are_counted_once(fleet: Fleet) -> None:
 
 
 def test_what_cannot_be_stored_is_not_counted_and_takes_nobody_with_it(fleet: Fleet) -> None:
-    requests = [a_request(fleet.lane, i) for i in snowflakes(200)]
+    requests = [a_request(fleet.queue_key, i) for i in snowflakes(200)]
     broken = requests[50]
     body = type(broken.body)(
         url=broken.body.url, rule="detail", rule_version="v", meta={"n": "\ud800"}
     )
-    requests[50] = a_request(fleet.lane, broken.id, body=body)
+    requests[50] = a_request(fleet.queue_key, broken.id, body=body)
 
     inserted = fleet.insert(requests)
 
@@ -143,7 +143,7 @@ def test_a_job_is_counted_apart_and_in_its_biz(fleet: Fleet) -> None:
     assert found[0].done == len(ended & {r.id for r in red})
     assert [one.done + one.dead for one in found] == [20, 1]
     assert [one.cancelled for one in found] == [0, 1]
-    assert [fleet.ledgers.totals(fleet.lane, fleet.biz, NOW, j) for j in ("red", "blue")] == [
+    assert [fleet.ledgers.totals(fleet.queue_key, fleet.biz, NOW, j) for j in ("red", "blue")] == [
         *found
     ]
     assert fleet.audit().submitted == 65
@@ -172,14 +172,14 @@ def test_what_vanishes_unprocessed_is_a_difference_that_stays(fleet: Fleet) -> N
     assert fleet.reconcile(NOW + MINUTE) == []
 
     for job in (None, "red"):
-        found = fleet.ledgers.audit(fleet.lane, fleet.biz, NOW, job)
+        found = fleet.ledgers.audit(fleet.queue_key, fleet.biz, NOW, job)
         assert (found.difference, found.pending) == (3, 197)
         # By counters alone nobody would know.
-        totals = fleet.ledgers.totals(fleet.lane, fleet.biz, NOW, job)
+        totals = fleet.ledgers.totals(fleet.queue_key, fleet.biz, NOW, job)
         assert (totals.difference, totals.pending) == (0, 200)
 
 
-def test_an_outage_longer_than_the_grace_is_booked_and_told(fleet: Fleet) -> None:
+def test_an_outage_longer_than_the_grace_is_booked_and_reported(fleet: Fleet) -> None:
     requests = submit_job(fleet, "red", 100)
     assert fleet.reconcile(NOW) == []
     lose(fleet, *requests[:30])
@@ -188,7 +188,7 @@ def test_an_outage_longer_than_the_grace_is_booked_and_told(fleet: Fleet) -> Non
     corrections = fleet.reconcile(back)
 
     assert sum(one.count for one in corrections) == 30
-    assert {(one.lane, one.term) for one in corrections} == {(fleet.lane, "expired")}
+    assert {(one.queue_key, one.term) for one in corrections} == {(fleet.queue_key, "expired")}
     span = f"from {NOW:%Y-%m-%dT%H:%M:%SZ} to {back:%Y-%m-%dT%H:%M:%SZ} no recovery looked"
     assert all(span in one.why for one in corrections)
     assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=100, pending=70, expired=30)
@@ -206,15 +206,17 @@ def test_what_an_outage_cannot_explain_is_not_booked(fleet: Fleet) -> None:
     corrections = fleet.reconcile(NOW + WEEK)
 
     assert corrections == []
-    assert fleet.ledgers.audit(fleet.lane, fleet.biz, NOW).difference == -2
+    assert fleet.ledgers.audit(fleet.queue_key, fleet.biz, NOW).difference == -2
 
 
 def made_up(fleet: Fleet, number: int) -> None:
     """Take from what is counted: requests that nobody has submitted are there then."""
     if hasattr(fleet.store, "state"):
-        fleet.store.state.of(fleet.lane).counters[None]["submitted"] -= number
+        fleet.store.state.of(fleet.queue_key).counters[None]["submitted"] -= number
         return
-    counts = fleet.store.nodes.database("east", fleet.lane.tenant, "one")["shop.requests_counts"]
+    counts = fleet.store.nodes.database("east", fleet.queue_key.tenant, "one")[
+        "shop.requests_counts"
+    ]
     key = {"_id": {"k": "biz", "s": 0}}
     assert counts.update_one(key, {"$inc": {"submitted": -number}}, upsert=True).acknowledged
 
@@ -225,7 +227,7 @@ def test_the_first_sweep_takes_what_was_there_before_the_ledger(fleet: Fleet) ->
     claims = fleet.claim(requests[:10])
     fleet.settle([done_with(c, {"n": 1}) for c in claims])
     forget_counters(fleet)
-    assert fleet.ledgers.audit(fleet.lane, fleet.biz, NOW).difference == -90
+    assert fleet.ledgers.audit(fleet.queue_key, fleet.biz, NOW).difference == -90
 
     corrections = fleet.reconcile(NOW)
 
@@ -237,19 +239,19 @@ def test_the_first_sweep_takes_what_was_there_before_the_ledger(fleet: Fleet) ->
 
 def forget_counters(fleet: Fleet) -> None:
     if hasattr(fleet.store, "state"):
-        fleet.store.state.of(fleet.lane).counters.clear()
+        fleet.store.state.of(fleet.queue_key).counters.clear()
         return
     for node in ("east", "west"):
         for database in ("one", "two"):
-            of = fleet.store.nodes.database(node, fleet.lane.tenant, database)
+            of = fleet.store.nodes.database(node, fleet.queue_key.tenant, database)
             of["shop.requests_counts"].delete_many({})
 
 
 def test_a_ledger_is_its_tenants_and_its_bizs_own(fleet: Fleet) -> None:
     submit_job(fleet, "red", 5)
-    stranger = Fleet(fleet.store, f"{fleet.lane.tenant}x")
-    neighbour = Fleet(fleet.store, fleet.lane.tenant)
-    neighbour.lane = type(fleet.lane)(fleet.lane.tenant, "news", "main")
+    stranger = Fleet(fleet.store, f"{fleet.queue_key.tenant}x")
+    neighbour = Fleet(fleet.store, fleet.queue_key.tenant)
+    neighbour.queue_key = type(fleet.queue_key)(fleet.queue_key.tenant, "news", "main")
 
     for other in (stranger, neighbour):
         assert other.audit() == other.audit(job="red") == Ledger()

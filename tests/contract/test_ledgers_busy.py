@@ -37,7 +37,7 @@ def work(fleet: Fleet, worker: int) -> None:
     for number in range(ROUNDS):
         ids = snowflakes(SIZES[number], worker=worker * ROUNDS + number)
         job = "red" if number % 2 else None
-        requests = [a_request(fleet.lane, i, job=job) for i in ids]
+        requests = [a_request(fleet.queue_key, i, job=job) for i in ids]
         fleet.insert(requests)
         fleet.insert(requests[:20])
         claims = fleet.claim(requests[: len(requests) // 2 + 1], f"{worker}.{number}")
@@ -59,8 +59,8 @@ def test_every_look_balances_while_many_write(mongo_uri: str, tenant: str) -> No
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         watch = Fleet(MongoRequestStore(watching), tenant)
         looks: list[Ledger] = []
-        with ThreadPoolExecutor(4) as crew:
-            workers = [crew.submit(work, fleet, worker) for worker in range(4)]
+        with ThreadPoolExecutor(4) as executor:
+            workers = [executor.submit(work, fleet, worker) for worker in range(4)]
             while not all(worker.done() for worker in workers):
                 looks += [watch.audit(), watch.audit(job="red")]
             for worker in workers:
@@ -95,7 +95,9 @@ def test_a_primary_that_steps_down_in_mid_insert_costs_the_ledger_nothing(
             while not stop.is_set():
                 rounds[0] += 1
                 ids = snowflakes(1 if rounds[0] % 2 else 200, worker=rounds[0] % 1000 + 8)
-                refused = fleet.insert([a_request(fleet.lane, i, job=None) for i in ids]).refused
+                refused = fleet.insert(
+                    [a_request(fleet.queue_key, i, job=None) for i in ids]
+                ).refused
                 accepted.update(i for i in ids if i not in refused)
 
         submitter = Thread(target=submit)
@@ -141,8 +143,8 @@ def test_what_is_refused_for_want_of_an_answer_leaves_the_ledger_too(
         fleet.submit(40)
         ids = snowflakes(42, worker=9)
         with no_majority(own_uri, "insert", "commitTransaction"):
-            batch = fleet.insert([a_request(fleet.lane, i, job="red") for i in ids[:41]])
-            single = fleet.insert([a_request(fleet.lane, ids[41])])
+            batch = fleet.insert([a_request(fleet.queue_key, i, job="red") for i in ids[:41]])
+            single = fleet.insert([a_request(fleet.queue_key, ids[41])])
 
         assert {*batch.refused, *single.refused} == set(ids)
         errors = [*batch.refused.values(), *single.refused.values()]
@@ -170,7 +172,7 @@ def test_an_audit_counts_what_is_pending_without_reading_it(mongo_uri: str, tena
 
     with nodes_at(mongo_uri, Listener()) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
-        fleet.insert([a_request(fleet.lane, i, job="red") for i in snowflakes(30)])
+        fleet.insert([a_request(fleet.queue_key, i, job="red") for i in snowflakes(30)])
         for job in (None, "red"):
             asked.clear()
 

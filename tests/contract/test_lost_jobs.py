@@ -5,15 +5,15 @@ from datetime import timedelta
 from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import JobState, JobStore, LostJobs
+from tests.kit.jobs import JobState, JobStore, OrphanedJobs
 
 HOUR = timedelta(hours=1)
 
 
-both = fixture_over(JobStore, LostJobs)
+both = fixture_over(JobStore, OrphanedJobs)
 
 
-def test_open_jobs_end_as_cancelled_once_their_biz_is_lost_for_long(both, tenant):
+def test_orphaned_jobs_end_as_cancelled_after_the_grace_period(both, tenant):
     jobs, lost = both
     made = jobs.create(a_job(tenant, "made"))
     assert jobs.open_batch(made, a_batch(0, 1)).batch is not None

@@ -25,7 +25,7 @@ def small_biz(**changes: object) -> Biz:
 
 
 def ttl_of(nodes: MongoNodes, fleet: Fleet, part: str) -> int | None:
-    database = nodes.database("east", fleet.lane.tenant, "one")
+    database = nodes.database("east", fleet.queue_key.tenant, "one")
     indexes = database[f"shop.requests_{part}"].index_information()
     return indexes.get("ttl", {}).get("expireAfterSeconds")
 
@@ -37,7 +37,7 @@ def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
     fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
     # In a while: nothing is to be removed before it is counted, though the machine stands still.
     now = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=6)
-    requests = [a_request(fleet.lane, i, now) for i in snowflakes(10, now)]
+    requests = [a_request(fleet.queue_key, i, now) for i in snowflakes(10, now)]
     fleet.insert(requests)
     claims = fleet.claim(requests[:4], now=now)
     fleet.settle([done_with(c, {"n": 1}, at=now) for c in claims], now)
@@ -78,7 +78,7 @@ def test_a_shorter_time_to_live_is_brought_by_recovery_after_it_has_marked(
     fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz())
     now = datetime.now(UTC).replace(microsecond=0)
     old = now - timedelta(hours=1)
-    requests = [a_request(fleet.lane, i, old) for i in snowflakes(50, old)]
+    requests = [a_request(fleet.queue_key, i, old) for i in snowflakes(50, old)]
     fleet.insert(requests)
     held = fleet.claim(requests[:2], now=now)
     fleet.biz = small_biz(ttl_seconds=60, expiry_grace_seconds=0)
@@ -104,7 +104,7 @@ def test_mongodb_removes_nothing_that_the_ledger_has_not_counted(
     fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
     now = datetime.now(UTC).replace(microsecond=0)
     old = now - timedelta(minutes=5)
-    single, *batch = [a_request(fleet.lane, i, old) for i in snowflakes(41, old)]
+    single, *batch = [a_request(fleet.queue_key, i, old) for i in snowflakes(41, old)]
     fleet.reconcile(old)
     fleet.insert([single])
     fleet.insert(batch)

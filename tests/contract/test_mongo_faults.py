@@ -54,7 +54,7 @@ def broken_uri(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def claims_of(fleet: Fleet) -> list[Claim]:
-    requests = [a_request(fleet.lane, i) for i in snowflakes(3)]
+    requests = [a_request(fleet.queue_key, i) for i in snowflakes(3)]
     return [
         Claim(request=r, entry=e, token="t", attempt=1)
         for r, e in zip(requests, entries_of(requests), strict=True)
@@ -64,7 +64,7 @@ def claims_of(fleet: Fleet) -> list[Claim]:
 def test_every_insertion_is_refused_in_time(broken_uri: str, tenant: str) -> None:
     with nodes_at(broken_uri) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
-        requests = [a_request(fleet.lane, i) for i in snowflakes(40)]
+        requests = [a_request(fleet.queue_key, i) for i in snowflakes(40)]
 
         with in_time(SERVER_SELECTION_SECONDS):  # two nodes at once, eight shards, one wait
             inserted = fleet.insert(requests)
@@ -98,7 +98,7 @@ def test_rules_schedules_and_numbers_are_errors_in_time(tenant: str) -> None:
     with closed_port() as address, nodes_at(f"mongodb://{address}/", waits=SOON) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         calls: list[Callable[[], object]] = [
-            lambda: MongoRules(nodes).frozen(fleet.lane, "detail", "v"),
+            lambda: MongoRules(nodes).frozen(fleet.queue_key, "detail", "v"),
             lambda: MongoSchedules(nodes).due(NOW, 10),
             lambda: MongoCounter(nodes).reserve(tenant, "shop", 1),
         ]
@@ -113,7 +113,7 @@ def test_an_unusable_uri_is_an_error_that_does_not_show_it(uri: str, tenant: str
         fleet = Fleet(MongoRequestStore(nodes), tenant)
 
         with pytest.raises(StoreError) as caught:
-            fleet.get(a_request(fleet.lane, 1))
+            fleet.get(a_request(fleet.queue_key, 1))
 
         assert not caught.value.retryable
         assert "99999" not in str(caught.value)
@@ -127,7 +127,7 @@ def test_a_dead_node_refuses_its_own_requests_only(mongo_uri: str, tenant: str) 
         ) as nodes,
     ):
         fleet = Fleet(MongoRequestStore(nodes), tenant)
-        requests = [a_request(fleet.lane, i) for i in snowflakes(60)]
+        requests = [a_request(fleet.queue_key, i) for i in snowflakes(60)]
 
         inserted = fleet.insert(requests)
 
@@ -152,7 +152,7 @@ def test_a_node_that_is_away_is_waited_for_once_and_not_by_every_call(
         nodes_at(lambda node: f"mongodb://{address}/" if node == "west" else mongo_uri) as nodes,
     ):
         fleet = Fleet(MongoRequestStore(nodes), tenant)
-        fleet.insert([a_request(fleet.lane, i) for i in snowflakes(20)])
+        fleet.insert([a_request(fleet.queue_key, i) for i in snowflakes(20)])
 
         with in_time(2 * SERVER_SELECTION_SECONDS):  # and not thirty times as long
             for _ in range(30):
@@ -190,9 +190,9 @@ def test_a_look_at_a_node_that_falls_silent_is_given_up_soon(
     proxy, fleet = proxied
     fleet.submit(5)
     looks: dict[str, Callable[[], object]] = {
-        "totals": lambda: fleet.ledgers.totals(fleet.lane, fleet.biz, NOW),
-        "audit": lambda: fleet.ledgers.audit(fleet.lane, fleet.biz, NOW, within_seconds=1.0),
-        "record_count": lambda: fleet.store.record_count(fleet.lane, fleet.biz),
+        "totals": lambda: fleet.ledgers.totals(fleet.queue_key, fleet.biz, NOW),
+        "audit": lambda: fleet.ledgers.audit(fleet.queue_key, fleet.biz, NOW, within_seconds=1.0),
+        "record_count": lambda: fleet.store.record_count(fleet.queue_key, fleet.biz),
     }
     before = looks[look]()
     proxy.silent = True
@@ -263,7 +263,7 @@ def test_work_goes_on_over_a_step_down_with_nothing_accepted_lost(
             while not stop.is_set():
                 number += 1
                 ids = snowflakes(20, NOW, worker=number % 1000)  # never the same ones again
-                requests = [a_request(fleet.lane, i) for i in ids]
+                requests = [a_request(fleet.queue_key, i) for i in ids]
                 inserted = fleet.insert(requests)
                 refused.extend(inserted.refused)
                 mine = [r for r in requests if r.id not in inserted.refused]
@@ -292,7 +292,7 @@ def test_work_goes_on_over_a_step_down_with_nothing_accepted_lost(
         later = NOW + 2 * MINUTE
         entries = fleet.unqueued(before=later, now=later)
         claims = fleet.store.claim(
-            fleet.lane, fleet.biz, entries, "w", later, later + MINUTE, "recovered"
+            fleet.queue_key, fleet.biz, entries, "w", later, later + MINUTE, "recovered"
         )
         assert fleet.settle([done_with(c, {"n": 1}) for c in claims], later) == set()
         done.update(c.request.id for c in claims)

@@ -42,13 +42,13 @@ def fleet(nodes: MongoNodes, tenant: str) -> Fleet:
 def work(fleet: Fleet, number: int, worker: int = 7) -> None:
     """Submit requests of the job and work on them, each by itself, so in a slot by chance."""
     for an_id in snowflakes(number, worker=worker):
-        request = a_request(fleet.lane, an_id, job="weekly")
+        request = a_request(fleet.queue_key, an_id, job="weekly")
         fleet.insert([request])
         fleet.settle([done_with(claim, {"n": 1}) for claim in fleet.claim([request])])
 
 
 def counters(nodes: MongoNodes, fleet: Fleet) -> Collection:
-    return nodes.database("east", fleet.lane.tenant, "one")["shop.requests_counts"]
+    return nodes.database("east", fleet.queue_key.tenant, "one")["shop.requests_counts"]
 
 
 def last_counted(nodes: MongoNodes, fleet: Fleet) -> list[datetime]:
@@ -106,7 +106,7 @@ def test_a_job_that_has_not_ended_keeps_its_counters_however_old(
 ) -> None:
     jobs = MongoJobs(nodes)
     job = jobs.create(
-        a_job(fleet.lane.tenant, "weekly", biz=fleet.lane.biz, state=JobState.RUNNING)
+        a_job(fleet.queue_key.tenant, "weekly", biz=fleet.queue_key.biz, state=JobState.RUNNING)
     )
     work(fleet, 3)
     age(nodes, fleet, LIFE + DAY)

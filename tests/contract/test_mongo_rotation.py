@@ -86,13 +86,13 @@ def test_a_changed_password_is_read_again_when_a_new_connection_is_refused(
     asking: str, administrator: Any, user: str
 ) -> None:
     secret = Secret(asking, user, "old")
-    with in_use(secret) as nodes, ThreadPoolExecutor(6) as crew:
+    with in_use(secret) as nodes, ThreadPoolExecutor(6) as executor:
         administrator.command("updateUser", user, pwd="new")
         secret.put(user, "new")
 
         # At the same time, so that more connections are needed than stand.
         for _ in range(3):
-            list(crew.map(lambda _: outcomes(nodes, 2), range(6)))
+            list(executor.map(lambda _: outcomes(nodes, 2), range(6)))
 
         assert outcomes(nodes, 3) == ["done"] * 3
         assert 1 <= secret.reads <= 2
@@ -139,11 +139,13 @@ def test_many_threads_that_are_refused_at_once_read_it_once(
     asking: str, administrator: Any, user: str
 ) -> None:
     secret = Secret(asking, user, "old")
-    with in_use(secret) as nodes, ThreadPoolExecutor(12) as crew:
+    with in_use(secret) as nodes, ThreadPoolExecutor(12) as executor:
         administrator.command("dropUser", user)
         began = monotonic()
 
-        found = [one for some in crew.map(lambda _: outcomes(nodes, 5), range(12)) for one in some]
+        found = [
+            one for some in executor.map(lambda _: outcomes(nodes, 5), range(12)) for one in some
+        ]
 
     assert set(found) == {"refused"}
     assert 2 <= secret.reads <= 2 + (monotonic() - began) // RENEWAL_SECONDS
@@ -230,9 +232,9 @@ def test_who_reads_the_secret_in_time_moves_without_being_refused(
     secret = Secret(asking, user, "old")
     begun, go_on = Event(), Event()
     waits = Waits(read_again=0.2)
-    with in_use(secret, waits) as nodes, ThreadPoolExecutor(1) as crew:
+    with in_use(secret, waits) as nodes, ThreadPoolExecutor(1) as executor:
         before = nodes.client("home")
-        slow = crew.submit(settle, before, user, begun, go_on)
+        slow = executor.submit(settle, before, user, begun, go_on)
         assert begun.wait(60)
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")
@@ -281,9 +283,9 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
 ) -> None:
     secret = Secret(asking, user, "old")
     begun, go_on = Event(), Event()
-    with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
+    with in_use(secret) as nodes, ThreadPoolExecutor(1) as executor:
         before = nodes.client("home")
-        slow = crew.submit(settle, before, user, begun, go_on)
+        slow = executor.submit(settle, before, user, begun, go_on)
         assert begun.wait(60)
         administrator.command("updateUser", user, pwd="new")
         secret.put(user, "new")
@@ -324,8 +326,8 @@ def test_users_of_a_node_that_says_nothing_do_not_wait_in_a_line(silent_port: in
     try:
         nodes.client("home")
         REFUSALS.note(OperationFailure("of another node", 13))
-        with clock, ThreadPoolExecutor(8) as crew:
-            found = list(crew.map(waited, [clock()] * 8))
+        with clock, ThreadPoolExecutor(8) as executor:
+            found = list(executor.map(waited, [clock()] * 8))
             # One asks, for two seconds; in a line the last would wait for sixteen.
             assert sorted(found)[6] < 1.9
             assert max(found) < 8
@@ -341,11 +343,11 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
     asking: str, administrator: Any, user: str
 ) -> None:
     secret = Secret(asking, user, "old")
-    with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
+    with in_use(secret) as nodes, ThreadPoolExecutor(1) as executor:
         before = nodes.client("home")
         things = before["cf_rotation"][user]
         things.insert_one({"n": 1})
-        slow = crew.submit(lambda: list(things.find({"$where": "sleep(10000); return true"})))
+        slow = executor.submit(lambda: list(things.find({"$where": "sleep(10000); return true"})))
         eventually(
             lambda: administrator.command("currentOp", {"command.find": user})["inprog"],
             what="the slow look did not begin",

@@ -30,7 +30,9 @@ def test_a_refused_insertion_does_not_quote_what_it_was_given(mongo_uri, tenant,
         )
         ids = snowflakes(count, worker=9)
 
-        refused = fleet.insert([a_request(fleet.lane, an_id, body=secret) for an_id in ids]).refused
+        refused = fleet.insert(
+            [a_request(fleet.queue_key, an_id, body=secret) for an_id in ids]
+        ).refused
 
     assert set(refused) == set(ids)
     for error in refused.values():

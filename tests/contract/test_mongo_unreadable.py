@@ -4,7 +4,7 @@ import pymongo
 import pytest
 
 from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, done_with
-from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
+from tests.kit.dead_letters import DeadLetterFilter, MongoDeadLetters
 from tests.kit.mongo import MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
@@ -31,7 +31,7 @@ def spoilt(request, fleet, mongo_uri, tenant):
     return requests
 
 
-def test_a_claim_buries_the_request_whose_body_cannot_be_read(fleet, spoilt):
+def test_a_claim_dead_letters_the_request_whose_body_cannot_be_read(fleet, spoilt):
     claims = fleet.claim(spoilt)
 
     assert [claim.request.id for claim in claims] == [spoilt[0].id, spoilt[2].id]
@@ -51,17 +51,22 @@ def test_a_request_whose_body_cannot_be_read_is_listed_with_its_reason(fleet, sp
 
 
 def test_a_dead_letter_that_cannot_be_read_is_found_replayed_and_removed(fleet, spoilt):
-    letters = MongoDeadLetters(fleet.store.nodes)
+    dead_letters = MongoDeadLetters(fleet.store.nodes)
     fleet.claim(spoilt)
 
-    [letter] = letters.find(
-        fleet.lane, fleet.biz, LetterFilter(reason="Unreadable"), after=None, limit=9, now=NOW
-    ).letters
-    ids = [letter.request.id]
-    entries = letters.replay(fleet.lane, fleet.biz, ids, {"detail": "v2"}, "me", NOW)
+    [dead_letter] = dead_letters.find(
+        fleet.queue_key,
+        fleet.biz,
+        DeadLetterFilter(reason="Unreadable"),
+        after=None,
+        limit=9,
+        now=NOW,
+    ).dead_letters
+    ids = [dead_letter.request.id]
+    entries = dead_letters.replay(fleet.queue_key, fleet.biz, ids, {"detail": "v2"}, "me", NOW)
 
     assert [entry.id for entry in entries] == [spoilt[1].id]
     assert fleet.get(spoilt[1]).timeline[-1].why == "replayed"
     assert fleet.claim([spoilt[1]], "again") == []  # nobody can read it this time either
-    assert letters.purge(fleet.lane, fleet.biz, ids, "me", NOW) == 1
+    assert dead_letters.purge(fleet.queue_key, fleet.biz, ids, "me", NOW) == 1
     assert fleet.audit().dead == 1

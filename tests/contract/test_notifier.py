@@ -8,12 +8,12 @@ import pytest
 from infra.local.aws_server import REGION
 from tests.kit.aws import client
 from tests.kit.broken_servers import broken_server, closed_port
-from tests.kit.incidents import Bulletin, Letter, Severity, SnsNotifier, Word
+from tests.kit.incidents import Bulletin, Notification, Severity, SnsNotifier, Word
 from tests.kit.kernel import MessageRefusedError, StoreUnavailableError
 from tests.kit.topics import Refusing, Topic
 from tests.waiting import in_time
 
-LETTER = Letter(
+NOTIFICATION = Notification(
     subject="crawlfleet prod CRITICAL: redis: does not answer",
     text="Redis: does not answer.\nSince ... \N{SNOWMAN}",
     short="crawlfleet prod CRITICAL: redis",
@@ -31,20 +31,20 @@ BULLETIN = Bulletin(
 def test_people_get_a_subject_and_a_text(aws: None):
     topic = Topic("people")
 
-    SnsNotifier(topic.arn, None).tell_people(LETTER)
+    SnsNotifier(topic.arn, None).notify_people(NOTIFICATION)
 
     [heard] = topic.heard()
-    assert (heard["Subject"], heard["Message"]) == (LETTER.subject, LETTER.text)
+    assert (heard["Subject"], heard["Message"]) == (NOTIFICATION.subject, NOTIFICATION.text)
 
 
 def test_phones_get_the_short_form_by_a_topic_of_their_own(aws: None):
     people, phones = Topic("people"), Topic("phones")
     notifier = SnsNotifier(people.arn, None, phones.arn)
 
-    notifier.tell_phones(LETTER)
+    notifier.notify_phones(NOTIFICATION)
 
     [heard] = phones.heard()
-    assert heard["Message"] == LETTER.short
+    assert heard["Message"] == NOTIFICATION.short
     assert people.heard() == []
 
 
@@ -55,13 +55,13 @@ def test_a_phone_that_hears_people_gets_the_short_form(aws: None):
         def publish(self, **arguments: Any) -> None:
             sent.update(arguments)
 
-    SnsNotifier("arn", None, None, Recorded()).tell_people(LETTER)
+    SnsNotifier("arn", None, None, Recorded()).notify_people(NOTIFICATION)
 
     assert sent["MessageStructure"] == "json"
     assert json.loads(sent["Message"]) == {
-        "default": LETTER.text,
-        "email": LETTER.text,
-        "sms": LETTER.short,
+        "default": NOTIFICATION.text,
+        "email": NOTIFICATION.text,
+        "sms": NOTIFICATION.short,
     }
 
 
@@ -77,7 +77,7 @@ def test_a_phone_that_hears_people_gets_the_short_form(aws: None):
 def test_subscriptions_of_people_can_be_filtered(aws: None, only: dict, heard: int):
     topic = Topic("people", only)
 
-    SnsNotifier(topic.arn, None).tell_people(LETTER)
+    SnsNotifier(topic.arn, None).notify_people(NOTIFICATION)
 
     assert len(topic.heard()) == heard
 
@@ -97,27 +97,27 @@ def test_machines_get_json_and_can_hear_one_tenant_alone(
         words=BULLETIN.words,
     )
 
-    SnsNotifier(None, topic.arn).tell_machines(bulletin)
+    SnsNotifier(None, topic.arn).notify_machines(bulletin)
 
     assert [each["Message"] for each in topic.heard()] == [BULLETIN.document] * heard
 
 
-def test_without_topics_people_are_told_in_the_log(caplog: pytest.LogCaptureFixture):
+def test_without_topics_people_are_notified_in_the_log(caplog: pytest.LogCaptureFixture):
     notifier = SnsNotifier(None, None)
 
-    notifier.tell_people(LETTER)
-    notifier.tell_phones(LETTER)
-    notifier.tell_machines(BULLETIN)
+    notifier.notify_people(NOTIFICATION)
+    notifier.notify_phones(NOTIFICATION)
+    notifier.notify_machines(BULLETIN)
 
     assert "a message to people" in caplog.text
-    assert caplog.records[-1].text == LETTER.text  # type: ignore[attr-defined]
+    assert caplog.records[-1].text == NOTIFICATION.text  # type: ignore[attr-defined]
 
 
 def test_a_topic_that_there_is_not_is_an_error_that_names_no_address(aws: None):
     notifier = SnsNotifier(f"arn:aws:sns:{REGION}:123456789012:gone", None)
 
     with pytest.raises(StoreUnavailableError, match="NotFound"):
-        notifier.tell_people(LETTER)
+        notifier.notify_people(NOTIFICATION)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_topic_that_there_is_not_is_an_error_that_names_no_address(aws: None):
 )
 def test_a_topic_that_takes_nothing_now_is_worth_another_try_and_says_why(code: str):
     with pytest.raises(StoreUnavailableError, match=f"refused: {code}") as caught:
-        SnsNotifier("arn", "arn", "arn", Refusing(code)).tell_machines(BULLETIN)
+        SnsNotifier("arn", "arn", "arn", Refusing(code)).notify_machines(BULLETIN)
 
     assert caught.value.retryable
     assert "secret" not in str(caught.value)
@@ -134,7 +134,7 @@ def test_a_topic_that_takes_nothing_now_is_worth_another_try_and_says_why(code: 
 @pytest.mark.parametrize("code", ["InvalidParameter", "ParameterValueInvalid", "ValidationError"])
 def test_a_message_that_sns_finds_fault_with_is_refused_for_ever(code: str):
     with pytest.raises(MessageRefusedError, match=f"refused: {code}") as caught:
-        SnsNotifier("arn", "arn", "arn", Refusing(code)).tell_people(LETTER)
+        SnsNotifier("arn", "arn", "arn", Refusing(code)).notify_people(NOTIFICATION)
 
     assert not caught.value.retryable
     assert "secret" not in str(caught.value)
@@ -142,7 +142,7 @@ def test_a_message_that_sns_finds_fault_with_is_refused_for_ever(code: str):
 
 def test_a_message_that_is_too_long_or_has_no_form_is_refused(aws: None):
     topic = Topic("people")
-    long = Letter(
+    long = Notification(
         subject="x",
         text="w" * 300_000,
         short="x",
@@ -151,9 +151,9 @@ def test_a_message_that_is_too_long_or_has_no_form_is_refused(aws: None):
     )
 
     with pytest.raises(MessageRefusedError):
-        SnsNotifier(topic.arn, None).tell_people(long)
+        SnsNotifier(topic.arn, None).notify_people(long)
     with pytest.raises(MessageRefusedError):
-        SnsNotifier(5, None).tell_people(LETTER)  # type: ignore[arg-type]
+        SnsNotifier(5, None).notify_people(NOTIFICATION)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_message_that_is_too_long_or_has_no_form_is_refused(aws: None):
     ],
     ids=["dead", "mute", "failing", "lying"],
 )
-def test_sns_that_does_not_do_what_it_should_is_told_within_seconds(aws: None, server):
+def test_sns_that_does_not_do_what_it_should_is_reported_within_seconds(aws: None, server):
     with server() as address:
         slow = client(
             "sns",
@@ -176,6 +176,6 @@ def test_sns_that_does_not_do_what_it_should_is_told_within_seconds(aws: None, s
         )
         # The driver's own time-out is a minute, and it tries five times.
         with in_time(5), pytest.raises(StoreUnavailableError):
-            SnsNotifier(None, None, f"arn:aws:sns:{REGION}:123456789012:t", slow).tell_phones(
-                LETTER
+            SnsNotifier(None, None, f"arn:aws:sns:{REGION}:123456789012:t", slow).notify_phones(
+                NOTIFICATION
             )

@@ -16,8 +16,8 @@ from tests.kit.jobs import (
     JobReopening,
     JobState,
     JobStore,
-    LostJobs,
     MongoJobs,
+    OrphanedJobs,
 )
 from tests.kit.kernel import ConflictError, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer
@@ -36,7 +36,7 @@ class Place:
         self,
         jobs: JobStore,
         reopening: JobReopening,
-        lost: LostJobs,
+        lost: OrphanedJobs,
         schedules: MongoSchedules | None,
         control: NodesOnOneServer | None,
     ) -> None:
@@ -65,12 +65,12 @@ class Place:
             return error
 
 
-backend = backend_over(JobStore, JobReopening, LostJobs)
+backend = backend_over(JobStore, JobReopening, OrphanedJobs)
 
 
 @pytest.fixture
 def place(backend: Backend) -> Place:
-    doors = backend[JobStore], backend[JobReopening], backend[LostJobs]
+    doors = backend[JobStore], backend[JobReopening], backend[OrphanedJobs]
     if backend.name == "memory":
         return Place(*doors, None, None)
     return Place(*doors, backend[ScheduleStore], backend.connection)
@@ -191,19 +191,19 @@ def test_a_job_is_kept_in_turn_until_as_many_are_open_as_may_be(place: Place) ->
         jobs.create(of_schedule(name, **changes))
     jobs.create(a_job("acme", "theirs", schedule="hourly"))
 
-    second = jobs.create_in_turn(of_schedule("second"), 2)
+    second = jobs.create_limited(of_schedule("second"), 2)
 
     assert second == jobs.get("default", "docs", "second")
     assert second == of_schedule("second").as_created()
-    assert jobs.create_in_turn(of_schedule("third"), 2) is None
+    assert jobs.create_limited(of_schedule("third"), 2) is None
     assert jobs.get("default", "docs", "third") is None
-    assert jobs.create_in_turn(of_schedule("first", rule="other"), 1) == first, "it stands"
-    assert jobs.create_in_turn(of_schedule("third"), 3) is not None
+    assert jobs.create_limited(of_schedule("first", rule="other"), 1) == first, "it stands"
+    assert jobs.create_limited(of_schedule("third"), 3) is not None
 
 
 def test_many_at_once_are_as_many_as_may_be(place: Place) -> None:
     def keep(number: int) -> Job | None:
-        return place.jobs.create_in_turn(of_schedule(f"n{number}"), 3)
+        return place.jobs.create_limited(of_schedule(f"n{number}"), 3)
 
     kept = at_once(*(lambda number=number: keep(number % 8) for number in range(16)))
 
@@ -212,7 +212,7 @@ def test_many_at_once_are_as_many_as_may_be(place: Place) -> None:
 
 
 def test_one_name_at_once_is_kept_once_and_returned_to_all(place: Place) -> None:
-    kept = at_once(*[lambda: place.jobs.create_in_turn(of_schedule("one"), 1)] * 6)
+    kept = at_once(*[lambda: place.jobs.create_limited(of_schedule("one"), 1)] * 6)
 
     assert kept == [of_schedule("one").as_created()] * 6
 
@@ -224,23 +224,23 @@ def test_in_the_same_step_the_others_are_cancelled_that_are_not_yet(place: Place
     jobs.create(of_schedule("other", schedule="daily"))
     jobs.cancel("default", "docs", "long", NOW)
 
-    assert jobs.create_in_turn(of_schedule("mine", created_at=NOW + HOUR), 3, instead=True)
+    assert jobs.create_limited(of_schedule("mine", created_at=NOW + HOUR), 3, instead=True)
 
     expected = {"long": CANCELLING, "new": CANCELLING, "other": EXPANDING, "mine": EXPANDING}
     assert place.states() == expected
     at = {job.name: (job.cancelled_at, job.sweep_at) for job in jobs.sweepable(9, NOW + HOUR)}
     assert at == {"long": (NOW, NOW), "new": (NOW + HOUR, NOW + HOUR)}
-    assert jobs.create_in_turn(of_schedule("more"), 3, instead=True) is None, "three are open"
+    assert jobs.create_limited(of_schedule("more"), 3, instead=True) is None, "three are open"
 
 
 def test_a_fire_that_comes_after_a_later_one_cancels_nothing(place: Place) -> None:
     jobs = place.jobs
-    assert jobs.create_in_turn(of_schedule("later", fire_at=NOW + HOUR), 9, instead=True)
+    assert jobs.create_limited(of_schedule("later", fire_at=NOW + HOUR), 9, instead=True)
 
-    assert jobs.create_in_turn(of_schedule("late", fire_at=NOW), 9, instead=True) is None
+    assert jobs.create_limited(of_schedule("late", fire_at=NOW), 9, instead=True) is None
     assert place.states() == {"later": EXPANDING}
-    assert jobs.create_in_turn(of_schedule("by-hand"), 9, instead=True) is not None
-    assert jobs.create_in_turn(of_schedule("late", fire_at=NOW), 9, instead=True) is not None
+    assert jobs.create_limited(of_schedule("by-hand"), 9, instead=True) is not None
+    assert jobs.create_limited(of_schedule("late", fire_at=NOW), 9, instead=True) is not None
     assert place.states() == {"later": CANCELLING, "by-hand": CANCELLING, "late": EXPANDING}
 
 
@@ -267,13 +267,13 @@ def lost(place: Place, job: Job) -> None:
 def test_however_a_job_has_ended_it_is_in_nobodys_way(
     place: Place, ends: Callable[[Place, Job], None]
 ) -> None:
-    first = place.jobs.create_in_turn(of_schedule("first", state=JobState.PLACING), 1)
+    first = place.jobs.create_limited(of_schedule("first", state=JobState.PLACING), 1)
     assert first is not None
-    assert place.jobs.create_in_turn(of_schedule("second"), 1) is None
+    assert place.jobs.create_limited(of_schedule("second"), 1) is None
 
     ends(place, first)
 
-    assert place.jobs.create_in_turn(of_schedule("second"), 1) is not None
+    assert place.jobs.create_limited(of_schedule("second"), 1) is not None
 
 
 def test_a_job_whose_failed_tasks_are_retried_goes_on_beside_another_and_fires_wait_for_both(
@@ -327,7 +327,7 @@ def test_a_schedule_whose_scheduler_died_in_a_transaction_goes_on_once_that_is_u
     mongo_connection: NodesOnOneServer,
 ) -> None:
     jobs = MongoJobs(mongo_connection, transaction_seconds=1.0)
-    assert jobs.create_in_turn(of_schedule("first", schedule="daily"), 1)
+    assert jobs.create_limited(of_schedule("first", schedule="daily"), 1)
     turns = mongo_connection.control("schedule_turns")
     with mongo_connection.client("home").start_session() as session:
         session.start_transaction()
@@ -335,18 +335,18 @@ def test_a_schedule_whose_scheduler_died_in_a_transaction_goes_on_once_that_is_u
         turns.update_one(mine, {"$inc": {"jobs": 1}}, upsert=True, session=session)
 
         with pytest.raises(StoreUnavailableError):
-            jobs.create_in_turn(of_schedule("second"), 1)
+            jobs.create_limited(of_schedule("second"), 1)
         assert jobs.get("default", "docs", "second") is None
-        assert jobs.create_in_turn(of_schedule("third", schedule="weekly"), 1), "no other's"
+        assert jobs.create_limited(of_schedule("third", schedule="weekly"), 1), "no other's"
         session.abort_transaction()
 
-    assert jobs.create_in_turn(of_schedule("second"), 1) is not None
+    assert jobs.create_limited(of_schedule("second"), 1) is not None
 
 
 def test_what_schedules_have_started_in_turn_leaves_nothing_for_good(
     mongo_connection: NodesOnOneServer,
 ) -> None:
-    MongoJobs(mongo_connection).create_in_turn(of_schedule("first"), 1)
+    MongoJobs(mongo_connection).create_limited(of_schedule("first"), 1)
     [turn] = mongo_connection.control("schedule_turns").find()
     indexes = mongo_connection.control("schedule_turns").index_information()
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.implementations import fixture_over
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.queue import Overview, RedisOverview, RequestQueue
-from tests.kit.redis import LANES, RedisConnection
+from tests.kit.redis import QUEUES, RedisConnection
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -18,22 +18,22 @@ LATER = NOW + timedelta(minutes=5)
 both = fixture_over(RequestQueue, Overview)
 
 
-def entries(lane: Lane, count: int) -> list[Entry]:
+def entries(queue_key: QueueKey, count: int) -> list[Entry]:
     ts = int(NOW.timestamp() * 1000)
-    return [Entry(id=number, biz=lane.biz, ts=ts) for number in range(1, count + 1)]
+    return [Entry(id=number, biz=queue_key.biz, ts=ts) for number in range(1, count + 1)]
 
 
-def park(queue, lane: Lane, hosts: dict[str, tuple[int, timedelta]]) -> None:
-    queue.enqueue(lane, entries(lane, sum(count for count, _ in hosts.values())), NOW)
-    held = queue.lease(lane, "w:1", 1_000, NOW, LATER)
+def defer(queue, queue_key: QueueKey, hosts: dict[str, tuple[int, timedelta]]) -> None:
+    queue.enqueue(queue_key, entries(queue_key, sum(count for count, _ in hosts.values())), NOW)
+    held = queue.lease(queue_key, "w:1", 1_000, NOW, LATER)
     for host, (count, wait) in hosts.items():
-        queue.park(lane, "w:1", [(host, NOW + wait, held[:count])])
+        queue.defer(queue_key, "w:1", [(host, NOW + wait, held[:count])])
         held = held[count:]
 
 
-def test_counts_are_those_of_each_lane_by_second(both, tenant):
+def test_counts_are_those_of_each_queue_by_second(both, tenant):
     queue, overview = both
-    here, there, idle = (Lane(tenant, biz, "main") for biz in ("here", "there", "idle"))
+    here, there, idle = (QueueKey(tenant, biz, "main") for biz in ("here", "there", "idle"))
     queue.enqueue(here, entries(here, 3), NOW)
     queue.enqueue(here, entries(here, 2), NOW + timedelta(seconds=1))
     queue.enqueue(there, entries(there, 1), NOW)
@@ -50,49 +50,49 @@ def test_counts_are_those_of_each_lane_by_second(both, tenant):
 
 def test_hosts_that_are_left_alone_longest_come_first(both, tenant):
     queue, overview = both
-    lane, other = Lane(tenant, "docs", "main"), Lane(tenant, "other", "main")
+    queue_key, other = QueueKey(tenant, "docs", "main"), QueueKey(tenant, "other", "main")
     waits = {"soon.example": 1, "late.example": 300, "mid.example": 60}
-    park(queue, lane, {host: (2, timedelta(seconds=wait)) for host, wait in waits.items()})
+    defer(queue, queue_key, {host: (2, timedelta(seconds=wait)) for host, wait in waits.items()})
 
-    [of_lane, of_other] = overview.waiting_hosts([lane, other], 2)
+    [of_queue, of_other] = overview.waiting_hosts([queue_key, other], 2)
 
-    assert [(one.host, one.count) for one in of_lane] == [("late.example", 2), ("mid.example", 2)]
-    assert of_lane[0].ready_ts == int((NOW + timedelta(seconds=300)).timestamp() * 1000)
+    assert [(one.host, one.count) for one in of_queue] == [("late.example", 2), ("mid.example", 2)]
+    assert of_queue[0].ready_ts == int((NOW + timedelta(seconds=300)).timestamp() * 1000)
     assert of_other == []
-    assert overview.waiting_hosts([lane], 0) == [[]]
+    assert overview.waiting_hosts([queue_key], 0) == [[]]
 
 
 def test_looking_changes_nothing(both, tenant):
     queue, overview = both
-    lane = Lane(tenant, "docs", "main")
-    park(queue, lane, {"a.example": (1, timedelta(0)), "b.example": (3, timedelta(0))})
-    before = queue.depth(lane), queue.parked(lane, NOW, 10)
+    queue_key = QueueKey(tenant, "docs", "main")
+    defer(queue, queue_key, {"a.example": (1, timedelta(0)), "b.example": (3, timedelta(0))})
+    before = queue.depth(queue_key), queue.deferred(queue_key, NOW, 10)
 
-    overview.waiting_hosts([lane], 10)
-    overview.counts([lane])
+    overview.waiting_hosts([queue_key], 10)
+    overview.counts([queue_key])
 
-    assert (queue.depth(lane), queue.parked(lane, NOW, 10)) == before
+    assert (queue.depth(queue_key), queue.deferred(queue_key, NOW, 10)) == before
 
 
-def test_no_lanes_and_very_many_lanes_are_fine(both, tenant):
+def test_no_queues_and_very_many_queues_are_fine(both, tenant):
     queue, overview = both
-    lanes = [Lane(tenant, f"b{number}", "main") for number in range(LANES + 3)]
-    queue.enqueue(lanes[-1], entries(lanes[-1], 4), NOW)
+    queues = [QueueKey(tenant, f"b{number}", "main") for number in range(QUEUES + 3)]
+    queue.enqueue(queues[-1], entries(queues[-1], 4), NOW)
 
     assert overview.counts([]) == []
     assert overview.waiting_hosts([], 5) == []
-    found = overview.counts(lanes)
-    assert len(found) == len(lanes)
+    found = overview.counts(queues)
+    assert len(found) == len(queues)
     assert found[-1] == ({int(NOW.timestamp()): 4}, {})
 
 
 def test_a_redis_that_is_dead_or_talks_nonsense_is_an_error_of_ours(tenant):
-    lane = Lane(tenant, "docs", "main")
+    queue_key = QueueKey(tenant, "docs", "main")
     with closed_port() as dead, broken_server(b"HTTP/1.1 200 OK\r\n\r\n") as lying:
         for address in (dead, lying):
             with RedisConnection(f"redis://{address}/0") as connection:
                 overview = RedisOverview(connection)
                 with pytest.raises(StoreUnavailableError):
-                    overview.counts([lane])
+                    overview.counts([queue_key])
                 with pytest.raises(StoreUnavailableError):
-                    overview.waiting_hosts([lane], 5)
+                    overview.waiting_hosts([queue_key], 5)

@@ -69,7 +69,7 @@ def test_a_user_who_may_monitor_gets_every_figure(asking):
     assert (seen.missing, seen.unread) == ({}, ())
 
 
-def test_a_user_with_few_rights_gets_the_other_figures_and_is_told_which_are_missing(asking):
+def test_a_user_with_few_rights_gets_the_other_figures_and_is_reported_which_are_missing(asking):
     seen = look_at(asking.format(user="ours:secret@"))
 
     assert (seen.up, seen.error) == (True, None)
@@ -263,7 +263,7 @@ def redis_look(connection: RedisConnection) -> NodeHealth:
     ]()
 
 
-def test_memory_is_told_against_its_limit_and_evictions_are_counted(own_redis):
+def test_memory_is_reported_against_its_limit_and_evictions_are_counted(own_redis):
     with RedisConnection(patient(own_redis.url)) as connection:
         client = connection.client
         used = client.info("memory")["used_memory"]
@@ -309,7 +309,7 @@ def test_a_command_that_took_long_is_counted_for_a_minute(own_redis):
         assert redis_look(connection).figures[names.SLOW_OPERATIONS] == 1
 
 
-def test_a_replica_tells_that_its_primary_is_away(own_redis):
+def test_a_replica_reports_that_its_primary_is_away(own_redis):
     with RedisServer(own=True) as other, RedisConnection(patient(other.url)) as connection:
         client = connection.client
         assert redis_look(connection).figures[names.LINK_DOWN] == 0

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.fakes.fleet import MemoryWorkers
-from tests.fakes.staffing import MemoryStaffing
-from tests.kit.fleet import StaffingPorts
-from tests.kit.kernel import Lane, to_ms
-from tests.kit.politeness import Parked
+from tests.fakes.staffing import MemoryScalingTargets
+from tests.kit.fleet import CapacityPorts
+from tests.kit.kernel import QueueKey, to_ms
+from tests.kit.politeness import DeferredHost
 from tests.kit.worker import Placing
 from tests.kit.worlds.memory import World
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-LANE = Lane("acme", "docs", "main")
-PARKED = [Parked(host=f"h{n}.example", count=1, ready_ts=to_ms(NOW)) for n in range(1_000)]
+QUEUE_KEY = QueueKey("acme", "docs", "main")
+DEFERRED = [DeferredHost(host=f"h{n}.example", count=1, ready_ts=to_ms(NOW)) for n in range(1_000)]
 WORKERS = 10
 
 
@@ -26,8 +26,8 @@ class Stand:
         self._placings: dict[str, Placing] = {}
         world = World()
         self._world = world
-        self._ports = StaffingPorts(
-            staffing=MemoryStaffing(MemoryWorkers()),
+        self._ports = CapacityPorts(
+            targets=MemoryScalingTargets(MemoryWorkers()),
             workers=workers,
             waker=world,
         )
@@ -45,9 +45,9 @@ class Stand:
         found: dict[str, str] = {}
         for name, placing in self._placings.items():
             placing.look(NOW)
-            for one in placing.choose(LANE, PARKED, NOW):
+            for one in placing.choose(QUEUE_KEY, DEFERRED, NOW):
                 assert found.setdefault(one.host, name) == name
-        assert len(found) == len(PARKED)
+        assert len(found) == len(DEFERRED)
         assert self._world.warnings == []
         return found
 
@@ -66,7 +66,7 @@ def moved(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 def about(part: float) -> tuple[float, float]:
     """Between which a share of that part lies, all but certainly."""
-    even = part * len(PARKED)
+    even = part * len(DEFERRED)
     return even - 5 * even**0.5, even + 5 * even**0.5
 
 

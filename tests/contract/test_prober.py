@@ -10,7 +10,7 @@ from tests.contract.raw_site import passing, reply, site
 from tests.fakes.bidding import MemoryProber
 from tests.kit.bidding import PROBE_BYTES, HttpProber, Probe, limits_of
 from tests.kit.config import FetchLimits, ProxyPool
-from tests.kit.fetching import Errand
+from tests.kit.fetching import FetchContext
 from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
@@ -27,11 +27,11 @@ LIMITS = limits_of(FetchLimits())
 QUICK = msgspec.structs.replace(LIMITS, total_seconds=0.6, first_byte_seconds=0.5)
 
 
-async def outcome(url, limits=LIMITS, passage=None, errand=None, **options):
+async def outcome(url, limits=LIMITS, hop_guard=None, fetch_context=None, **options):
     prober = HttpProber(options.pop("allow_private", True), **options)
-    given = {} if errand is None else {"errand": errand}
+    given = {} if fetch_context is None else {"fetch_context": fetch_context}
     try:
-        return await prober.probe(url, limits, passage, **given)
+        return await prober.probe(url, limits, hop_guard, **given)
     except FetchError as error:
         return error
 
@@ -81,7 +81,7 @@ def test_a_page_that_is_too_short_says_nothing_of_speed():
 
 
 @pytest.mark.parametrize("status", [404, 410, 405])
-def test_a_page_that_is_gone_measures_the_way_too(status):
+def test_a_page_that_is_gone_measures_the_link_too(status):
     found, _ = probe(reply(b"x" * 20_000, status=status))
 
     assert found.seconds is not None
@@ -99,7 +99,7 @@ def test_a_page_that_is_gone_measures_the_way_too(status):
         (503, ThrottledError),
     ],
 )
-def test_a_site_that_refuses_us_is_no_way(status, kind):
+def test_a_site_that_refuses_us_is_no_link(status, kind):
     found, _ = probe(reply(b"x" * 20_000, status=status, Retry_After="7"))
 
     assert (type(found), found.status) == (kind, status)
@@ -121,16 +121,16 @@ def test_each_probe_connects_anew():
     assert asyncio.run(run()) == 3
 
 
-def test_it_asks_with_the_bizs_agent_and_headers_through_the_passage():
+def test_a_probe_sends_the_agent_and_headers_of_the_biz_through_the_hop_guard():
     passed = []
 
-    async def passage(url):
+    async def hop_guard(url):
         passed.append(url)
 
     async def run():
         async with site(reply()) as stands:
             limits = limits_of(FetchLimits(user_agent="Mine/1", headers={"X-Key": "k"}))
-            await outcome(stands.url("/p"), limits, passage)
+            await outcome(stands.url("/p"), limits, hop_guard)
             return stands.url("/p"), stands.heads
 
     url, (head,) = asyncio.run(run())
@@ -140,11 +140,11 @@ def test_it_asks_with_the_bizs_agent_and_headers_through_the_passage():
     assert b"X-Key: k" in head
 
 
-def test_a_passage_that_refuses_keeps_it_from_connecting():
-    async def passage(url):
+def test_a_hop_guard_that_refuses_prevents_the_connection():
+    async def hop_guard(url):
         raise RobotsDeniedError("not here")
 
-    found, stands = probe(reply(), passage=passage)
+    found, stands = probe(reply(), hop_guard=hop_guard)
 
     assert (type(found), stands.connections) == (RobotsDeniedError, 0)
 
@@ -155,7 +155,7 @@ def test_it_leaves_by_the_bizs_proxies():
             pool = ProxyPool(secret="list", allow_private=True)
             found = await outcome(
                 "http://127.0.0.1:9/there",
-                errand=Errand(pool="eu", proxies=pool),
+                fetch_context=FetchContext(pool="eu", proxies=pool),
                 read_secret=lambda name: proxy.url(),
             )
             return found, proxy.heads
@@ -293,15 +293,15 @@ def test_redirects_count_into_the_first_byte_and_end_somewhere():
 # ---- the fake
 
 
-def test_the_fake_tells_what_it_was_told():
+def test_the_fake_returns_what_it_was_given():
     way = Probe(at=None, seconds=0.1)
     twin = MemoryProber({"http://a/": way, "http://b/": ConnectFailedError("no")})
     passed = []
 
-    async def passage(url):
+    async def hop_guard(url):
         passed.append(url)
 
-    assert asyncio.run(twin.probe("http://a/", LIMITS, passage)) is way
+    assert asyncio.run(twin.probe("http://a/", LIMITS, hop_guard)) is way
     with pytest.raises(ConnectFailedError):
         asyncio.run(twin.probe("http://b/", LIMITS))
     assert (passed, [url for url, _, _ in twin.asked]) == (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kit.bidding import Probe, ProbeBook, ProbeKey, RedisProbes, probe_keys
+from tests.kit.bidding import Probe, ProbeCache, ProbeKey, RedisProbeCache, probe_keys
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.redis import RedisConnection
@@ -16,7 +16,7 @@ HOLD = KEEP = timedelta(seconds=60)
 SHORT = timedelta(milliseconds=40)
 
 
-probes = fixture_over(ProbeBook)
+probes = fixture_over(ProbeCache)
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ def test_what_was_found_out_counts_for_a_while(probes, key):
         {"biz": "docsm", "pool": "ain"},
     ],
 )
-def test_the_ways_of_another_tenant_biz_pool_or_port_are_others(probes, key, fields):
+def test_probes_of_another_tenant_biz_pool_or_port_are_others(probes, key, fields):
     probes.save(key, "w1", FOUND, KEEP)
 
     assert probes.look(other(key, **fields), "w1", SHORT) is True
 
 
 def test_keys_hold_nothing_that_a_tenant_wrote_and_expire(any_redis, key):
-    probes = RedisProbes(any_redis)
+    probes = RedisProbeCache(any_redis)
     odd = other(key, origin="http://{tag}\n*:\udc80")
     probes.look(odd, "w1", HOLD)
     known, probing = probe_keys(odd)
@@ -94,7 +94,7 @@ def test_keys_hold_nothing_that_a_tenant_wrote_and_expire(any_redis, key):
 
 @pytest.mark.parametrize("junk", [b"", b"{", b'{"at":1}', b"\xff"])
 def test_what_something_else_has_put_there_is_found_out_anew(redis_connection, key, junk):
-    probes = RedisProbes(redis_connection)
+    probes = RedisProbeCache(redis_connection)
     redis_connection.client.set(probe_keys(key)[0], junk, px=60_000)
 
     assert probes.look(key, "w1", HOLD) is True
@@ -103,7 +103,7 @@ def test_what_something_else_has_put_there_is_found_out_anew(redis_connection, k
 
 
 def test_nobody_there_is_said_so(key):
-    probes = RedisProbes(RedisConnection("redis://127.0.0.1:1", connect_seconds=0.2))
+    probes = RedisProbeCache(RedisConnection("redis://127.0.0.1:1", connect_seconds=0.2))
 
     for question in (
         lambda: probes.look(key, "w1", HOLD),

@@ -21,16 +21,16 @@ from hypothesis.stateful import (
 
 from tests.contract.queue_model import Model
 from tests.fakes.queue import MemoryQueue
-from tests.fakes.recovery import MemoryFilling, MemoryLeaseBook
+from tests.fakes.recovery import MemoryLeaseBook, MemoryQueueRebuild
 from tests.kit.examples import examples
-from tests.kit.kernel import Ageing, Lane, to_ms
+from tests.kit.kernel import Ageing, QueueKey, to_ms
 from tests.kit.queue import (
-    RedisFilling,
     RedisLeaseBook,
     RedisQueue,
-    lane_keys,
+    RedisQueueRebuild,
     level_keys,
     new_token,
+    redis_keys,
 )
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
@@ -66,106 +66,106 @@ def seconds(ms):
 class Twin:
     """One adapter's queue, book and filling, in the model's terms."""
 
-    def __init__(self, lane, queue, book, filling, lose):
-        self.lane, self.queue, self.book, self.filling = lane, queue, book, filling
+    def __init__(self, queue_key, queue, book, rebuild, lose):
+        self.queue_key, self.queue, self.book, self.rebuild = queue_key, queue, book, rebuild
         self.lose = lose
 
     def enqueue(self, entries):
-        return self.queue.enqueue(self.lane, entries, BEGINNING)
+        return self.queue.enqueue(self.queue_key, entries, BEGINNING)
 
     def requeue(self, entries):
-        return self.queue.requeue(self.lane, entries)
+        return self.queue.requeue(self.queue_key, entries)
 
     def lease(self, token, many, now, until):
-        return self.queue.lease(self.lane, token, many, at(now), at(until), AGEING)
+        return self.queue.lease(self.queue_key, token, many, at(now), at(until), AGEING)
 
     def renew(self, token, entries, until):
-        return self.queue.renew(self.lane, token, entries, at(until))
+        return self.queue.renew(self.queue_key, token, entries, at(until))
 
     def finish(self, token, entries):
-        return self.queue.finish(self.lane, token, entries, len(entries), BEGINNING)
+        return self.queue.finish(self.queue_key, token, entries, len(entries), BEGINNING)
 
     def give_back(self, token, entries):
-        return self.queue.give_back(self.lane, token, entries)
+        return self.queue.give_back(self.queue_key, token, entries)
 
-    def disclaim(self, token, until):
-        return self.queue.disclaim(self.lane, token, at(until))
+    def return_unconfirmed(self, token, until):
+        return self.queue.return_unconfirmed(self.queue_key, token, at(until))
 
     def delay(self, token, entries):
-        return self.queue.delay(self.lane, token, [(one, at(due)) for one, due in entries])
+        return self.queue.delay(self.queue_key, token, [(one, at(due)) for one, due in entries])
 
     def depth(self):
-        found = self.queue.depth(self.lane)
-        return (found.queued, found.parked, found.leased, found.delayed)
+        found = self.queue.depth(self.queue_key)
+        return (found.queued, found.deferred, found.leased, found.delayed)
 
     def oldest(self):
-        return self.queue.depth(self.lane).oldest_ts
+        return self.queue.depth(self.queue_key).oldest_ts
 
     def load(self, now):
-        (found,) = self.queue.loads([self.lane], at(now))
+        (found,) = self.queue.loads([self.queue_key], at(now))
         following = None if found.next_ts is None else seconds(found.next_ts)
         return (found.ready, found.leased, following)
 
-    def park(self, token, hosts):
+    def defer(self, token, hosts):
         told = [(host, at(due), entries) for host, due, entries in hosts]
-        return self.queue.park(self.lane, token, told)
+        return self.queue.defer(self.queue_key, token, told)
 
-    def parked(self, now, limit):
-        found = self.queue.parked(self.lane, at(now), limit)
+    def deferred(self, now, limit):
+        found = self.queue.deferred(self.queue_key, at(now), limit)
         return [(one.host, one.count, seconds(one.ready_ts)) for one in found]
 
-    def lease_parked(self, token, hosts, until):
+    def lease_deferred(self, token, hosts, until):
         told = [(host, count, at(due)) for host, count, due in hosts]
-        return self.queue.lease_parked(self.lane, token, told, at(until), AGEING)
+        return self.queue.lease_deferred(self.queue_key, token, told, at(until), AGEING)
 
     def held(self, worker=None):
-        found = self.book.leases(self.lane, worker)
+        found = self.book.leases(self.queue_key, worker)
         assert len(found) == len(set(found))
         return set(found)
 
     def relist(self, token, entries, until):
-        return self.book.relist(self.lane, token, entries, at(until))
+        return self.book.relist(self.queue_key, token, entries, at(until))
 
     def clear(self, nonce):
-        return self.filling.clear(self.lane, nonce)
+        return self.rebuild.clear(self.queue_key, nonce)
 
     def fill(self, nonce, entries, reached):
-        return self.filling.fill(self.lane, nonce, entries, reached)
+        return self.rebuild.fill(self.queue_key, nonce, entries, reached)
 
     def fill_delayed(self, nonce, entries):
         due = [(one, at(due)) for one, due in entries]
-        return self.filling.fill_delayed(self.lane, nonce, due)
+        return self.rebuild.fill_delayed(self.queue_key, nonce, due)
 
     def filled(self, nonce):
-        return self.filling.filled(self.lane, nonce)
+        return self.rebuild.filled(self.queue_key, nonce)
 
     def mark(self):
-        found = self.filling.mark(self.lane)
+        found = self.rebuild.mark(self.queue_key)
         return (found.nonce, found.reached)
 
 
-def in_memory(lane, clock):
+def in_memory(queue_key, clock):
     queue = MemoryQueue(clock=clock)
-    return Twin(lane, queue, MemoryLeaseBook(queue), MemoryFilling(queue), queue.flush)
+    return Twin(queue_key, queue, MemoryLeaseBook(queue), MemoryQueueRebuild(queue), queue.flush)
 
 
-def on_redis(connection: RedisConnection, lane, clock):
+def on_redis(connection: RedisConnection, queue_key, clock):
     def lose():
-        lists = connection.client.scan_iter(f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:*")
-        connection.client.delete(*lane_keys(lane), *level_keys(lane), *lists)
+        lists = connection.client.scan_iter(f"cf:{{{queue_key.tenant}:{queue_key.biz}}}:at_host:*")
+        connection.client.delete(*redis_keys(queue_key), *level_keys(queue_key), *lists)
 
-    book, filling = RedisLeaseBook(connection), RedisFilling(connection)
-    return Twin(lane, RedisQueue(connection, clock=clock), book, filling, lose)
+    book, rebuild = RedisLeaseBook(connection), RedisQueueRebuild(connection)
+    return Twin(queue_key, RedisQueue(connection, clock=clock), book, rebuild, lose)
 
 
 class QueueMachine(RuleBasedStateMachine):
     """``owed`` is the truth, as the store has it: what is to be done, and from when on."""
 
-    def __init__(self, connection: RedisConnection, lane: Lane) -> None:
+    def __init__(self, connection: RedisConnection, queue_key: QueueKey) -> None:
         super().__init__()
         self.model = Model()
         self.now = 0
-        self.twins = [in_memory(lane, self.clock), on_redis(connection, lane, self.clock)]
+        self.twins = [in_memory(queue_key, self.clock), on_redis(connection, queue_key, self.clock)]
         self.owed: dict[Entry, int | None] = {}
         self.batches = [(new_token("nobody", "n", 0), list(KNOWN))]
         self.fillings: list[tuple[str, list[Entry], list[tuple[Entry, int]]]] = []
@@ -260,7 +260,7 @@ class QueueMachine(RuleBasedStateMachine):
     def lease_of_which_the_answer_is_lost(self, worker, many, term, twice):
         token = new_token(worker, "n", next(self.numbers))
         moved = self.ask("lease", token, many, self.now, self.now + term)
-        assert self.ask("disclaim", token, self.now + term, twice=twice) == len(moved)
+        assert self.ask("return_unconfirmed", token, self.now + term, twice=twice) == len(moved)
         self.owed.update(dict.fromkeys(moved))
 
     @rule(late=LATE, which=WHICH, seconds=st.integers(0, 20), twice=TWICE)
@@ -280,13 +280,13 @@ class QueueMachine(RuleBasedStateMachine):
         wait=st.integers(0, 20),
         twice=TWICE,
     )
-    def park(self, late, which, hosts, wait, twice):
+    def defer(self, late, which, hosts, wait, twice):
         token, entries = self.batch(late, which)
         parts = [
             (host, self.now + wait + n, entries[n :: len(hosts)]) for n, host in enumerate(hosts)
         ]
         held = {one for one in entries if (token, one) in self.model.leases}
-        assert self.ask("park", token, parts, twice=twice) == len(held)
+        assert self.ask("defer", token, parts, twice=twice) == len(held)
         self.owed.update(dict.fromkeys(held))
 
     @rule(
@@ -295,25 +295,25 @@ class QueueMachine(RuleBasedStateMachine):
         term=TERMS,
         vanishes=st.booleans(),
     )
-    def lease_parked(self, worker, hosts, term, vanishes):
+    def lease_deferred(self, worker, hosts, term, vanishes):
         token = new_token(worker, "n", next(self.numbers))
         told = [(host, many, self.now + wait) for host, many, wait in hosts]
-        found = self.ask("lease_parked", token, told, self.now + term)
+        found = self.ask("lease_deferred", token, told, self.now + term)
         entries = [entry for part in found.values() for entry in part]
         self.owed.update(dict.fromkeys(entries))
         if entries and not vanishes:
             self.batches.append((token, entries))
 
     @rule(late=LATE, host=HOSTS, many=st.integers(1, 3), term=TERMS)
-    def lease_parked_under_a_token_that_has_more(self, late, host, many, term):
+    def lease_deferred_under_a_token_that_has_more(self, late, host, many, term):
         token, entries = self.batches[-1 - late % len(self.batches)]
         told = [(host, many, self.now + 5)]
-        found = self.ask("lease_parked", token, told, self.now + term)
+        found = self.ask("lease_deferred", token, told, self.now + term)
         self.owed.update(dict.fromkeys(found[host]))
         entries.extend(found[host])
 
     @rule(worker=WORKERS)
-    def bury(self, worker):
+    def reap(self, worker):
         """A dead worker's leases go back at once."""
         by_token: dict[str, list[Entry]] = {}
         for token, entry in sorted(self.ask("held", worker), key=str):
@@ -364,23 +364,23 @@ class QueueMachine(RuleBasedStateMachine):
     def all_three_hold_the_same(self):
         self.ask("depth")
         self.ask("load", self.now)
-        self.ask("parked", self.now, 44)
+        self.ask("deferred", self.now, 44)
         self.ask("held")
         self.ask("mark")
 
     @invariant()
-    def nothing_is_parked_that_is_older_than_what_recovery_is_told(self):
+    def nothing_is_deferred_that_is_older_than_what_recovery_is_reported(self):
         told, oldest = {twin.oldest() for twin in self.twins}, self.model.oldest()
         assert len(told) == 1
         (low,) = told
-        if self.model.parked_for:
+        if self.model.deferred_for:
             assert low <= oldest
         else:
             assert low == oldest
 
     @invariant()
     def all_that_is_owed_is_somewhere_once_the_queue_is_whole(self):
-        if self.model.filling is not None and self.model.filling.complete:
+        if self.model.rebuild is not None and self.model.rebuild.complete:
             assert self.owed.keys() <= self.model.somewhere()
 
     def teardown(self):
@@ -388,9 +388,9 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.model.somewhere()
         self.now += 10_000
         served: set[Entry] = set()
-        while parked := self.ask("parked", self.now, 44):
-            told = [(host, 100, self.now) for host, _, _ in parked]
-            found = self.ask("lease_parked", f"host.n.{len(served)}", told, self.now)
+        while deferred := self.ask("deferred", self.now, 44):
+            told = [(host, 100, self.now) for host, _, _ in deferred]
+            found = self.ask("lease_deferred", f"host.n.{len(served)}", told, self.now)
             served.update(entry for part in found.values() for entry in part)
         assert self.model.oldest() == self.twins[1].oldest()
         while found := self.ask("lease", f"last.n.{len(served)}", 100, self.now, self.now + 99_999):
@@ -402,9 +402,9 @@ class QueueMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize(("where", "weight"), [("redis", 0.6), ("cluster", 0.2)])
 def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, weight):
     connection = request.getfixturevalue(f"{where}_connection")
-    lanes = count()
+    queues = count()
 
     run_state_machine_as_test(
-        lambda: QueueMachine(connection, Lane(tenant, f"b{next(lanes)}", "main")),
+        lambda: QueueMachine(connection, QueueKey(tenant, f"b{next(queues)}", "main")),
         settings=examples(weight, steps=40),
     )

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from tests.fakes.queue import MemoryQueue
 from tests.kit.examples import examples
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
@@ -28,16 +28,16 @@ TOKENS = st.sampled_from(["a", "b:c"])
 SECONDS = st.integers(0, 20)
 
 
-class Twins(RuleBasedStateMachine):
-    def __init__(self, real: RedisQueue, lane: Lane) -> None:
+class FakeAndReal(RuleBasedStateMachine):
+    def __init__(self, real: RedisQueue, queue_key: QueueKey) -> None:
         super().__init__()
         self.both = (MemoryQueue(), real)
-        self.lane = lane
+        self.queue_key = queue_key
         self.now = NOW
         self.leased: list[Entry] = [Entry(7, "docs", 1)]
 
     def ask(self, method: str, *arguments: object) -> object:
-        memory, real = (getattr(one, method)(self.lane, *arguments) for one in self.both)
+        memory, real = (getattr(one, method)(self.queue_key, *arguments) for one in self.both)
         assert memory == real
         return memory
 
@@ -78,8 +78,8 @@ class Twins(RuleBasedStateMachine):
         self.ask("give_back", token, self.some(which))
 
     @rule(token=TOKENS, seconds=SECONDS)
-    def disclaim(self, token: str, seconds: int) -> None:
-        self.ask("disclaim", token, self.later(seconds))
+    def return_unconfirmed(self, token: str, seconds: int) -> None:
+        self.ask("return_unconfirmed", token, self.later(seconds))
 
     @rule(token=TOKENS, which=WHICH, seconds=SECONDS)
     def delay(self, token: str, which: list[int], seconds: int) -> None:
@@ -94,11 +94,13 @@ class Twins(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_the_twins_answer_alike(redis_connection, tenant):
-    lanes = count()
+def test_the_fake_and_the_real_store_answer_alike(redis_connection, tenant):
+    queues = count()
 
     run_state_machine_as_test(
-        lambda: Twins(RedisQueue(redis_connection), Lane(tenant, f"b{next(lanes)}", "main")),
+        lambda: FakeAndReal(
+            RedisQueue(redis_connection), QueueKey(tenant, f"b{next(queues)}", "main")
+        ),
         settings=examples(0.6, steps=40),
     )
 
@@ -108,15 +110,15 @@ def test_a_token_that_takes_back_its_own_ended_lease_among_others_has_it_once(
 ) -> None:
     """Found by the machine: the order in which several ended leases of one entry are taken."""
     first, second = Entry(2**62, "docs", 1), Entry(7, "docs", 1)
-    now, lane = datetime(2026, 1, 1, tzinfo=UTC), Lane(tenant, "docs", "main")
+    now, queue_key = datetime(2026, 1, 1, tzinfo=UTC), QueueKey(tenant, "docs", "main")
     found = []
     with RedisConnection(redis_url) as connection:
         for queue in (MemoryQueue(), RedisQueue(connection)):
-            queue.enqueue(lane, [first], now)
-            queue.lease(lane, "b:c", 1, now, now + timedelta(seconds=1))
-            queue.enqueue(lane, [second, first], now)
-            queue.lease(lane, "a", 2, now, now)
+            queue.enqueue(queue_key, [first], now)
+            queue.lease(queue_key, "b:c", 1, now, now + timedelta(seconds=1))
+            queue.enqueue(queue_key, [second, first], now)
+            queue.lease(queue_key, "a", 2, now, now)
             later = now + timedelta(seconds=1)
-            found.append(queue.lease(lane, "b:c", 3, later, later))
+            found.append(queue.lease(queue_key, "b:c", 3, later, later))
 
     assert found == [[first, second]] * 2

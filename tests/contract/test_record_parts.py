@@ -14,8 +14,8 @@ from tests.contract.store_cases import (
     Fleet,
     a_record,
     a_store,
-    disowning_of,
     entries_of,
+    revocation_of,
 )
 from tests.kit.examples import examples
 from tests.kit.kernel import StoreError
@@ -31,7 +31,7 @@ def part_of(claim, first, count, by="a"):
 
 def store(fleet, claim, first, count, by="a"):
     records = part_of(claim, first, count, by)
-    return fleet.store.store_part(fleet.lane, fleet.biz, claim, records, NOW)
+    return fleet.store.store_part(fleet.queue_key, fleet.biz, claim, records, NOW)
 
 
 def finish(fleet, claim, stored, rest=0, by="a", **facts):
@@ -77,7 +77,7 @@ def test_a_part_that_is_stored_twice_is_there_once(fleet: Fleet, claim) -> None:
     assert found(fleet, claim.request) == [(0, "b"), (1, "b"), (2, "c"), (3, "c")]
 
 
-def test_an_empty_part_stores_nothing_and_tells_whose_the_request_is(fleet: Fleet, claim) -> None:
+def test_an_empty_part_stores_nothing_and_reports_whose_the_request_is(fleet: Fleet, claim) -> None:
     assert store(fleet, claim, 0, 0)
     again(fleet, claim)
     assert not store(fleet, claim, 0, 0)
@@ -121,8 +121,8 @@ def test_a_late_worker_stores_no_part(fleet: Fleet, claim) -> None:
 
 
 def test_a_worker_that_was_taken_for_dead_stores_no_part(fleet: Fleet, claim) -> None:
-    disowning_of(fleet.store).disown(
-        fleet.lane, fleet.biz, entries_of([claim.request]), "worker", "watch", "dead", NOW
+    revocation_of(fleet.store).revoke(
+        fleet.queue_key, fleet.biz, entries_of([claim.request]), "worker", "watch", "dead", NOW
     )
 
     assert not store(fleet, claim, 0, 1)
@@ -185,7 +185,7 @@ def test_a_part_that_cannot_be_stored_is_refused_whole(fleet: Fleet, claim) -> N
     bad = (a_record(claim, 0, n=1), a_record(claim, 1, n=2**70))
 
     with pytest.raises(StoreError) as refused:
-        fleet.store.store_part(fleet.lane, fleet.biz, claim, bad, NOW)
+        fleet.store.store_part(fleet.queue_key, fleet.biz, claim, bad, NOW)
 
     assert not refused.value.retryable
     assert fleet.records() == []

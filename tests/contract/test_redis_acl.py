@@ -8,14 +8,14 @@ import pytest
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
+from tests.contract.redis_calls import CALLS, NOW, QUEUE_KEY, WAY
 from tests.contract.redis_users import rules_of
-from tests.kit.bidding import Offer, RedisBoard, RedisProbes
+from tests.kit.bidding import Offer, RedisBoard, RedisProbeCache
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
 from tests.kit.patience import patient
-from tests.kit.queue import RedisQueue, lane_keys
+from tests.kit.queue import RedisQueue, redis_keys
 from tests.kit.redis import RedisConnection, ServerClock
 from tests.kit.redis_slots import Move, client_of, slot_of
 
@@ -42,14 +42,14 @@ def restricted_on_all() -> Iterator[RedisConnection]:
                 client.execute_command("ACL", "SETUSER", "crawlfleet", *rules("cluster"))
         url = cluster.url.replace("redis+cluster://", "redis+cluster://crawlfleet:secret@")
         with RedisConnection(url) as connection:
-            slot = slot_of(LANE)
-            source = cluster.server_of(lane_keys(LANE).queue)
+            slot = slot_of(QUEUE_KEY)
+            source = cluster.server_of(redis_keys(QUEUE_KEY).queue)
             target = next(server for server in cluster.servers if server is not source)
-            RedisQueue(connection).add_phases(LANE, {"fetch": 1.0})
+            RedisQueue(connection).add_phases(QUEUE_KEY, {"fetch": 1.0})
             move = Move(slot, source, target)
             move.begin()
             move.carry()
-            assert RedisQueue(connection).phases(LANE) == {"fetch": 1.0}
+            assert RedisQueue(connection).phases(QUEUE_KEY) == {"fetch": 1.0}
             move.end()
             yield connection
 
@@ -84,7 +84,7 @@ def test_such_a_user_gets_every_figure_of_the_monitor(restricted: RedisConnectio
     assert (seen.up, seen.missing, seen.unread) == (True, {}, ())
 
 
-def test_a_restricted_user_may_take_jobs_all_their_way(restricted):
+def test_a_restricted_user_may_run_jobs_from_listing_to_end(restricted):
     board, wait, later = RedisBoard(restricted), timedelta(seconds=9), NOW + timedelta(seconds=60)
     keys = [("bolt", "docs", job) for job in ("a", "b", "c")]
     for tenant, biz, job in keys:
@@ -101,6 +101,6 @@ def test_a_restricted_user_may_take_jobs_all_their_way(restricted):
     board.apply("w2", keys[2], b"{}", NOW, wait)
     assert board.retract("w2", NOW, wait) == keys[2]
     assert board.drop("bolt", "docs", 9) == 2
-    probes, way = RedisProbes(restricted), msgspec.structs.replace(WAY, pool="eu")
+    probes, way = RedisProbeCache(restricted), msgspec.structs.replace(WAY, pool="eu")
     assert probes.look(way, "w1", wait) is probes.look(way, "w1", wait) is True
     probes.release(way, "w1")

@@ -50,7 +50,7 @@ def full(monkeypatch):
         yield connection
 
 
-def test_a_full_redis_takes_no_offers_but_lets_jobs_go_their_way(full):
+def test_a_full_redis_takes_no_listings_but_lets_listed_jobs_go_on(full):
     board = RedisBoard(full)
     offer(board, *"abcdef")
     won(board, ("acme", "docs", "b"), "w2")
@@ -75,7 +75,7 @@ def test_a_full_redis_takes_no_offers_but_lets_jobs_go_their_way(full):
 def test_a_board_of_the_largest_size_is_read_in_milliseconds(full):
     board = RedisBoard(full)
     offer(board, "rare", tenant="bolt")
-    for n in range(BoardBounds().tenant_offers):
+    for n in range(BoardBounds().tenant_listings):
         board.offer(an_offer(f"j{n:05}", document=b"x" * 400), NOW, WAIT)
     assert board.offer(an_offer("more"), NOW, WAIT) is Offered.FULL
     before = full.client.info("commandstats")["cmdstat_evalsha"]

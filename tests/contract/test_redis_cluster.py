@@ -12,12 +12,12 @@ from redis.crc import key_slot
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_cluster import RedisCluster
 from tests.contract.redis_calls import CALLS, answering, refused
-from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.kernel import ConfigError, QueueKey, StoreUnavailableError
 from tests.kit.patience import patient
 from tests.kit.politeness import HostAsk, RedisHosts
-from tests.kit.queue import RedisFilling, RedisQueue, fleet_keys, lane_keys
+from tests.kit.queue import RedisQueue, RedisQueueRebuild, fleet_keys, redis_keys
 from tests.kit.redis import RedisConnection, ServerClock
-from tests.kit.redis_slots import Move, client_of, lanes_of, slot_of
+from tests.kit.redis_slots import Move, client_of, queue_keys_of, slot_of
 from tests.kit.requests import Entry
 from tests.waiting import eventually
 
@@ -49,22 +49,22 @@ def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
 
 
 @pytest.fixture
-def lanes(cluster: RedisCluster, tenant: str) -> list[Lane]:
+def queues(cluster: RedisCluster, tenant: str) -> list[QueueKey]:
     """One of each node, first node first."""
-    return [lanes_of(cluster, server, tenant)[0] for server in cluster.servers]
+    return [queue_keys_of(cluster, server, tenant)[0] for server in cluster.servers]
 
 
 # ---- where keys are -----------------------------------------------------------------------------
 
 
-def test_one_call_for_lanes_and_hosts_of_all_nodes_answers_each_in_its_place(cluster_connection):
+def test_one_call_for_queues_and_hosts_of_all_nodes_answers_each_in_its_place(cluster_connection):
     queue, hosts = RedisQueue(cluster_connection), RedisHosts(cluster_connection)
-    lanes = [Lane("acme", f"spread-{n}", "main") for n in range(40)]
-    for n, lane in enumerate(lanes):
-        queue.enqueue(lane, entries(n, lane.biz), NOW)
+    queues = [QueueKey("acme", f"spread-{n}", "main") for n in range(40)]
+    for n, queue_key in enumerate(queues):
+        queue.enqueue(queue_key, entries(n, queue_key.biz), NOW)
 
-    depths = queue.depths(lanes)
-    loads = queue.loads(lanes, NOW)
+    depths = queue.depths(queues)
+    loads = queue.loads(queues, NOW)
     grants = hosts.reserve(asks(HOSTS), "w")
 
     assert [depth.queued for depth in depths] == [load.ready for load in loads] == list(range(40))
@@ -88,18 +88,21 @@ def test_what_has_no_key_is_asked_of_the_node_of_the_fleets_keys(cluster, own):
     assert told - NOW > timedelta(days=1)
 
 
-def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, lanes):
+def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, queues):
     queue, hosts = RedisQueue(own), RedisHosts(own)
     for server in cluster.servers:
-        queue.depths(lanes)
+        queue.depths(queues)
         with client_of(server) as client:
             client.script_flush()
 
-        assert [depth.queued for depth in queue.depths(lanes)] == [0, 0, 0]
+        assert [depth.queued for depth in queue.depths(queues)] == [0, 0, 0]
         assert len(hosts.reserve(asks(HOSTS), "w")) == len(HOSTS)
-        for lane in lanes:
-            queue.requeue(lane, entries(1))
-            assert queue.finish(lane, "w", queue.lease(lane, "w", 1, NOW, UNTIL), 1, NOW) == 1
+        for queue_key in queues:
+            queue.requeue(queue_key, entries(1))
+            assert (
+                queue.finish(queue_key, "w", queue.lease(queue_key, "w", 1, NOW, UNTIL), 1, NOW)
+                == 1
+            )
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -114,13 +117,13 @@ def test_every_call_goes_on_when_all_scripts_and_connections_are_gone(cluster, c
         call(idle)
 
 
-def test_threads_share_the_nodes(own, lanes):
+def test_threads_share_the_nodes(own, queues):
     queue = RedisQueue(own)
 
     def work() -> None:
         for n in range(30):
-            queue.enqueue(lanes[n % 3], entries(1), NOW)
-            queue.depths(lanes)
+            queue.enqueue(queues[n % 3], entries(1), NOW)
+            queue.depths(queues)
 
     threads = [threading.Thread(target=work) for _ in range(12)]
     for thread in threads:
@@ -128,7 +131,7 @@ def test_threads_share_the_nodes(own, lanes):
     for thread in threads:
         thread.join()
 
-    assert [depth.queued for depth in queue.depths(lanes)] == [120] * 3
+    assert [depth.queued for depth in queue.depths(queues)] == [120] * 3
 
 
 def test_a_forked_child_uses_connections_of_its_own(cluster):
@@ -159,22 +162,22 @@ assert mine() == before
 # ---- slots that move ----------------------------------------------------------------------------
 
 
-def test_a_lane_whose_slot_has_moved_is_followed_with_all_that_is_its_own(cluster, own, lanes):
-    lane, others = lanes[0], lanes[1:]
-    queue, filling = RedisQueue(own), RedisFilling(own)
-    filling.clear(lane, "n")
-    filling.filled(lane, "n")
-    queue.enqueue(lane, entries(9, lane.biz), NOW)
-    held = queue.lease(lane, "w", 4, NOW, UNTIL)
-    before = filling.mark(lane)
-    move = Move(slot_of(lane), cluster.servers[0], cluster.servers[1])
+def test_a_queue_whose_slot_has_moved_is_followed_with_all_that_is_its_own(cluster, own, queues):
+    queue_key, others = queues[0], queues[1:]
+    queue, rebuild = RedisQueue(own), RedisQueueRebuild(own)
+    rebuild.clear(queue_key, "n")
+    rebuild.filled(queue_key, "n")
+    queue.enqueue(queue_key, entries(9, queue_key.biz), NOW)
+    held = queue.lease(queue_key, "w", 4, NOW, UNTIL)
+    before = rebuild.mark(queue_key)
+    move = Move(slot_of(queue_key), cluster.servers[0], cluster.servers[1])
     move.begin()
     move.carry()
     move.end()
 
-    depth, *_ = queue.depths(lanes)
-    finished = queue.finish(lane, "w", held, 4, NOW)
-    after = filling.mark(lane)
+    depth, *_ = queue.depths(queues)
+    finished = queue.finish(queue_key, "w", held, 4, NOW)
+    after = rebuild.mark(queue_key)
 
     assert (depth.queued, depth.leased, depth.away) == (5, 4, False)
     assert finished == 4
@@ -184,35 +187,37 @@ def test_a_lane_whose_slot_has_moved_is_followed_with_all_that_is_its_own(cluste
     assert [depth.queued for depth in queue.depths(others)] == [0, 0]
 
 
-def test_while_a_slot_moves_its_lane_waits_or_is_followed_and_the_others_go_on(cluster, own, lanes):
-    lane, other = lanes[1], lanes[2]
+def test_while_a_slot_moves_its_queue_waits_or_is_followed_and_the_others_go_on(
+    cluster, own, queues
+):
+    queue_key, other = queues[1], queues[2]
     queue = RedisQueue(own)
-    keys = lane_keys(lane)
-    queue.enqueue(lane, entries(9, lane.biz), NOW)
+    keys = redis_keys(queue_key)
+    queue.enqueue(queue_key, entries(9, queue_key.biz), NOW)
     queue.enqueue(other, entries(3, other.biz), NOW)
-    queue.add_phases(lane, {"fetch": 2.0})
-    move = Move(slot_of(lane), cluster.servers[1], cluster.servers[2])
+    queue.add_phases(queue_key, {"fetch": 2.0})
+    move = Move(slot_of(queue_key), cluster.servers[1], cluster.servers[2])
     move.begin()
     move.carry(keys.queue, keys.phases)
 
     # One key a call: asked for where it is, though the slot is not that node's yet.
-    queue.requeue(lane, entries(1, lane.biz, first=100))
-    assert queue.phases(lane) == {"fetch": 2.0}
+    queue.requeue(queue_key, entries(1, queue_key.biz, first=100))
+    assert queue.phases(queue_key) == {"fetch": 2.0}
     # Several, of which some are here and some there: nobody can run that now.
-    refused(lambda: queue.lease(lane, "w", 1, NOW, UNTIL))
-    away, there = queue.depths([lane, other])
+    refused(lambda: queue.lease(queue_key, "w", 1, NOW, UNTIL))
+    away, there = queue.depths([queue_key, other])
     assert (away.away, there.queued) == (True, 3)
 
     move.carry()
     move.end()
-    assert len(queue.lease(lane, "w", 99, NOW, UNTIL)) == 10
+    assert len(queue.lease(queue_key, "w", 99, NOW, UNTIL)) == 10
 
 
-def test_a_client_that_knew_the_cluster_before_learns_it_anew(cluster, own, lanes):
+def test_a_client_that_knew_the_cluster_before_learns_it_anew(cluster, own, queues):
     queue = RedisQueue(own)
-    queue.depths(lanes)
-    lane = lanes[2]
-    moved = lanes_of(cluster, cluster.servers[2], f"{lane.tenant}x", 20)
+    queue.depths(queues)
+    queue_key = queues[2]
+    moved = queue_keys_of(cluster, cluster.servers[2], f"{queue_key.tenant}x", 20)
     for one in moved:
         move = Move(slot_of(one), cluster.servers[2], cluster.servers[0])
         move.begin()
@@ -233,13 +238,13 @@ def test_a_client_that_knew_the_cluster_before_learns_it_anew(cluster, own, lane
 # ---- addresses ----------------------------------------------------------------------------------
 
 
-def test_a_cluster_that_is_addressed_as_one_server_says_what_the_address_is_to_be(cluster, lanes):
+def test_a_cluster_that_is_addressed_as_one_server_says_what_the_address_is_to_be(cluster, queues):
     with RedisConnection(cluster.url.replace("+cluster", "")) as connection:
         queue = RedisQueue(connection)
 
         said = {
-            str(refused(lambda lane=lane: queue.enqueue(lane, entries(1), NOW)))
-            for lane in lanes[1:]
+            str(refused(lambda queue_key=queue_key: queue.enqueue(queue_key, entries(1), NOW)))
+            for queue_key in queues[1:]
         }
 
     assert all("redis+cluster://" in one for one in said)
@@ -255,7 +260,7 @@ def test_one_server_that_is_addressed_as_a_cluster_is_unavailable_with_the_reaso
 @pytest.mark.parametrize(
     "url", ["redis+cluster://h:port", "redis+cluster://h:1/3", "unix+cluster:///x", "redis+cluster"]
 )
-def test_an_address_of_no_cluster_is_a_mistake_in_the_configuration(url):
+def test_an_address_of_no_cluster_is_a_error_in_the_configuration(url):
     with pytest.raises(ConfigError, match="redis_url"):
         RedisConnection(url)
 
@@ -302,8 +307,8 @@ def test_a_health_check_asks_every_node(cluster, own):
             assert client.info("commandstats")["cmdstat_ping"]["calls"] >= 1
 
 
-def test_the_keys_of_a_lane_are_in_one_slot_and_those_of_the_fleet(tenant):
-    for keys in (lane_keys(Lane(tenant, "docs", "main")), fleet_keys()):
+def test_the_keys_of_a_queue_are_in_one_slot_and_those_of_the_fleet(tenant):
+    for keys in (redis_keys(QueueKey(tenant, "docs", "main")), fleet_keys()):
         assert len({key_slot(key.encode()) for key in keys}) == 1
 
 

@@ -13,23 +13,23 @@ import redis
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.redis_calls import refused
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
 from tests.kit.patience import patient
 from tests.kit.politeness import HostAsk, HostReport, RedisHosts
 from tests.kit.queue import (
-    RedisFilling,
-    RedisOutlook,
     RedisOverview,
     RedisQueue,
+    RedisQueueRebuild,
+    RedisQueueSampler,
     bizs_key,
     host_key,
 )
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs
 from tests.kit.redis import RedisConnection
-from tests.kit.redis_slots import client_of, lanes_of, port_of
+from tests.kit.redis_slots import client_of, port_of, queue_keys_of
 from tests.kit.requests import Entry
 from tests.kit.tls import LOOPBACK, Authority, tls_end
 from tests.waiting import eventually, in_time
@@ -59,14 +59,14 @@ def at_once() -> int:
 @pytest.fixture
 def own(cluster: RedisCluster, at_once: int) -> Iterator[RedisConnection]:
     eventually(cluster.is_well, what="the cluster is whole again")
-    with RedisConnection(patient(cluster.url), lanes_at_once=at_once) as connection:
+    with RedisConnection(patient(cluster.url), queues_at_once=at_once) as connection:
         yield connection
 
 
 @pytest.fixture
-def lanes(cluster: RedisCluster, tenant: str) -> list[Lane]:
+def queues(cluster: RedisCluster, tenant: str) -> list[QueueKey]:
     """One of each master, in their order."""
-    return [lanes_of(cluster, server, tenant)[0] for server in cluster.servers[:3]]
+    return [queue_keys_of(cluster, server, tenant)[0] for server in cluster.servers[:3]]
 
 
 def hosts_of(cluster: RedisCluster, server: RedisServer, number: int) -> list[str]:
@@ -85,32 +85,32 @@ def parts_of(connection: RedisConnection) -> PartHealth:
     return PartHealth(connection, MongoNodes(str, lambda: "main"), tuple)
 
 
-def takes(queue: RedisQueue, lane: Lane) -> bool:
+def takes(queue: RedisQueue, queue_key: QueueKey) -> bool:
     try:
-        queue.enqueue(lane, ENTRIES, NOW)
+        queue.enqueue(queue_key, ENTRIES, NOW)
     except StoreUnavailableError:
         return False
     return True
 
 
 @pytest.mark.parametrize("at_once", [200, 1])
-def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(cluster, own, lanes):
+def test_a_node_that_dies_takes_its_own_queues_along_and_no_other(cluster, own, queues):
     queue, items, hosts = RedisQueue(own), RedisDataQueue(own), RedisHosts(own)
     dead = cluster.servers[2]
-    for lane in lanes:
-        queue.enqueue(lane, ENTRIES, NOW)
-        items.put(lane, [b"{}"])
-    mark = RedisFilling(own).mark(lanes[2])
+    for queue_key in queues:
+        queue.enqueue(queue_key, ENTRIES, NOW)
+        items.put(queue_key, [b"{}"])
+    mark = RedisQueueRebuild(own).mark(queues[2])
     gone, there = hosts_of(cluster, dead, 2), hosts_of(cluster, cluster.servers[1], 2)
     dead.kill()
     try:
-        refused(lambda: queue.enqueue(lanes[2], ENTRIES, NOW))
-        refused(lambda: queue.depth(lanes[2]))
+        refused(lambda: queue.enqueue(queues[2], ENTRIES, NOW))
+        refused(lambda: queue.depth(queues[2]))
         refused(own.ping)
-        assert [depth.away for depth in queue.depths(lanes)] == [False, False, True]
-        assert [load.ready for load in queue.loads(lanes, NOW)] == [5, 5, 0]
-        assert items.waiting(lanes) == [1, 1, 0]
-        assert len(queue.lease(lanes[1], "w", 2, NOW, UNTIL)) == 2
+        assert [depth.away for depth in queue.depths(queues)] == [False, False, True]
+        assert [load.ready for load in queue.loads(queues, NOW)] == [5, 5, 0]
+        assert items.waiting(queues) == [1, 1, 0]
+        assert len(queue.lease(queues[1], "w", 2, NOW, UNTIL)) == 2
         grants = hosts.reserve([an_ask(host) for host in (*gone, *there)], "w")
         assert [(grant.count, grant.why) for grant in grants] == [(0, "away")] * 2 + [(2, "")] * 2
         assert all(grant.ready_seconds > 0 for grant in grants[:2])
@@ -119,11 +119,11 @@ def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(cluster, own, l
         (grant,) = hosts.reserve([an_ask(gone[0])], "w")
         assert (grant.count, grant.permits) == (0, 0)
         assert [state.host for state in hosts.states([*gone, *there])] == there
-        works = RedisOutlook(own).works(lanes, NOW, timedelta(seconds=9), 5)
+        works = RedisQueueSampler(own).works(queues, NOW, timedelta(seconds=9), 5)
         assert [work.backlog for work in works] == [5, 5, 0]
-        counts = RedisOverview(own).counts(lanes)
+        counts = RedisOverview(own).counts(queues)
         assert [None if one is None else sum(one[0].values()) for one in counts] == [5, 5, None]
-        assert RedisOverview(own).waiting_hosts(lanes, 5) == [[], [], []]
+        assert RedisOverview(own).waiting_hosts(queues, 5) == [[], [], []]
         looks = {name: look() for (_, name), look in parts_of(own).looks().items()}
         assert [look.up for look in looks.values()].count(False) == 1
         assert not looks[f"{LOOPBACK}:{port_of(dead)}"].up
@@ -131,10 +131,10 @@ def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(cluster, own, l
     finally:
         dead.restart()
 
-    eventually(lambda: takes(queue, lanes[2]), what="the node is found again")
+    eventually(lambda: takes(queue, queues[2]), what="the node is found again")
     # It has come back empty: its queues are filled again from MongoDB.
-    assert RedisFilling(own).mark(lanes[2]).server != mark.server
-    assert queue.depth(lanes[2]).queued == 5
+    assert RedisQueueRebuild(own).mark(queues[2]).server != mark.server
+    assert queue.depth(queues[2]).queued == 5
 
 
 def test_of_tenants_whose_node_is_away_nobody_says_that_no_biz_of_theirs_is_gone(
@@ -146,8 +146,8 @@ def test_of_tenants_whose_node_is_away_nobody_says_that_no_biz_of_theirs_is_gone
         next(one for one in names if cluster.server_of(bizs_key(one)) is server)
         for server in (dead, cluster.servers[1])
     )
-    gone = Lane(kept, "old", "main")
-    bizs.tell({lost: [Lane(lost, "old", "main")], kept: [gone]})
+    gone = QueueKey(kept, "old", "main")
+    bizs.tell({lost: [QueueKey(lost, "old", "main")], kept: [gone]})
     dead.kill()
     try:
         assert bizs.tell({lost: [], kept: []}) == bizs.gone({kept: []}) == [gone]
@@ -157,29 +157,29 @@ def test_of_tenants_whose_node_is_away_nobody_says_that_no_biz_of_theirs_is_gone
         dead.restart()
 
 
-def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own, lanes):
-    queue, filling = RedisQueue(own), RedisFilling(own)
+def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own, queues):
+    queue, rebuild = RedisQueue(own), RedisQueueRebuild(own)
     first = cluster.servers[0]
-    filling.clear(lanes[0], "n")
-    filling.filled(lanes[0], "n")
-    for lane in lanes:
-        queue.enqueue(lane, ENTRIES, NOW)
-    mark = filling.mark(lanes[0])
+    rebuild.clear(queues[0], "n")
+    rebuild.filled(queues[0], "n")
+    for queue_key in queues:
+        queue.enqueue(queue_key, ENTRIES, NOW)
+    mark = rebuild.mark(queues[0])
     with client_of(first) as client:
         client.wait(1, 5_000)
     first.kill()
     began = time.monotonic()
     try:
-        refused(lambda: queue.enqueue(lanes[0], ENTRIES, NOW))
+        refused(lambda: queue.enqueue(queues[0], ENTRIES, NOW))
         missed = 0
-        while not takes(queue, lanes[0]):
+        while not takes(queue, queues[0]):
             assert time.monotonic() < began + 60, "nobody took over"
             missed += 1
-            assert [depth.away for depth in queue.depths(lanes[1:])] == [False, False]
+            assert [depth.away for depth in queue.depths(queues[1:])] == [False, False]
         assert missed > 0
-        assert [depth.queued for depth in queue.depths(lanes)] == [10, 5, 5]
+        assert [depth.queued for depth in queue.depths(queues)] == [10, 5, 5]
         # The heir is another server: the queue is filled anew, as it may lack the last writes.
-        after = filling.mark(lanes[0])
+        after = rebuild.mark(queues[0])
         assert (after.nonce, after.server == mark.server) == (mark.nonce, False)
     finally:
         first.restart()
@@ -187,38 +187,38 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
     # The old one comes back as a replica, which sends on whoever still asks it.
     eventually(cluster.is_well, what="the old master follows the new one")
     with RedisConnection(patient(cluster.url)) as newcomer:
-        assert RedisQueue(newcomer).depth(lanes[0]).queued == 10
-    assert len(queue.lease(lanes[0], "w", 99, NOW, UNTIL)) == 5
+        assert RedisQueue(newcomer).depth(queues[0]).queued == 10
+    assert len(queue.lease(queues[0], "w", 99, NOW, UNTIL)) == 5
 
 
-def test_a_node_that_hangs_holds_the_others_up_once_and_not_again(cluster, own, lanes):
+def test_a_node_that_hangs_holds_the_others_up_once_and_not_again(cluster, own, queues):
     # More than the two of the product: the others are to answer in it on a machine that hangs, too.
     allowed = 8.0
     with RedisConnection(cluster.url, answer_seconds=allowed) as connection:
-        _one_hangs(cluster, RedisQueue(connection), lanes, allowed)
+        _one_hangs(cluster, RedisQueue(connection), queues, allowed)
 
 
-def _one_hangs(cluster, queue, lanes, allowed):
-    queue.depths(lanes)
+def _one_hangs(cluster, queue, queues, allowed):
+    queue.depths(queues)
     with client_of(cluster.servers[1]) as client:
         pid = client.info("server")["process_id"]
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
         with in_time(allowed):
-            first = [depth.away for depth in queue.depths(lanes)]
+            first = [depth.away for depth in queue.depths(queues)]
         waited = time.monotonic() - began
         with in_time(0, "it is waited for each time"):  # that were 160 seconds
             for _ in range(20):
-                assert [depth.away for depth in queue.depths(lanes)] == [False, True, False]
+                assert [depth.away for depth in queue.depths(queues)] == [False, True, False]
     finally:
         os.kill(pid, signal.SIGCONT)
 
     assert first == [False, True, False]
     assert waited >= allowed
-    eventually(lambda: takes(queue, lanes[1]), what="it answers again")
+    eventually(lambda: takes(queue, queues[1]), what="it answers again")
     eventually(
-        lambda: not any(depth.away for depth in queue.depths(lanes)),
+        lambda: not any(depth.away for depth in queue.depths(queues)),
         what="it is asked with the others again",
     )
 
@@ -248,7 +248,7 @@ def set_password(operator: redis.Redis, password: str) -> None:
 
 @pytest.mark.long
 def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
-    cluster, guarded, lanes, monkeypatch
+    cluster, guarded, queues, monkeypatch
 ):
     asked: list[str] = []
 
@@ -258,21 +258,21 @@ def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
 
     with RedisConnection(patient(cluster.url), password=PASSWORD, renew=renew) as connection:
         queue = RedisQueue(connection)
-        assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
+        assert [depth.away for depth in queue.depths(queues)] == [False] * 3
         for operator in guarded:
             set_password(operator, "the-second-password")
 
-        assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
-        for lane in lanes:
-            queue.enqueue(lane, ENTRIES, NOW)
+        assert [depth.away for depth in queue.depths(queues)] == [False] * 3
+        for queue_key in queues:
+            queue.enqueue(queue_key, ENTRIES, NOW)
 
     assert asked == ["rotated"]
 
 
-def test_no_error_of_a_cluster_tells_the_password(cluster, guarded, lanes):
+def test_no_error_of_a_cluster_shows_the_password(cluster, guarded, queues):
     with RedisConnection(patient(cluster.url), password="wr0ng") as wrong:
-        for lane in lanes:
-            error = refused(lambda lane=lane: RedisQueue(wrong).depth(lane))
+        for queue_key in queues:
+            error = refused(lambda queue_key=queue_key: RedisQueue(wrong).depth(queue_key))
             assert "AuthenticationError" in str(error)
             assert "wr0ng" not in f"{error} {error.__cause__}"
 
@@ -290,15 +290,15 @@ def test_a_cluster_is_spoken_to_by_tls_on_every_node(tenant, tmp_path, monkeypat
             return ["--cluster-announce-port", str(ports[-1])]
 
         cluster = stack.enter_context(RedisCluster(options_of=behind_tls))
-        lanes = [lanes_of(cluster, server, tenant)[0] for server in cluster.servers]
+        queues = [queue_keys_of(cluster, server, tenant)[0] for server in cluster.servers]
         url = f"rediss+cluster://{LOOPBACK}:{ports[1]}"
         with RedisConnection(url) as connection:
             queue = RedisQueue(connection)
-            assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
-            for lane in lanes:
-                queue.enqueue(lane, ENTRIES, NOW)
+            assert [depth.away for depth in queue.depths(queues)] == [False] * 3
+            for queue_key in queues:
+                queue.enqueue(queue_key, ENTRIES, NOW)
             assert {int(at.rpartition(":")[2]) for at, _ in connection.nodes()} == set(ports)
 
         monkeypatch.delenv("SSL_CERT_FILE")
         with RedisConnection(url) as connection:
-            assert "certificate" in str(refused(lambda: RedisQueue(connection).depth(lanes[0])))
+            assert "certificate" in str(refused(lambda: RedisQueue(connection).depth(queues[0])))

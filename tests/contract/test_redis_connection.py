@@ -7,7 +7,7 @@ import threading
 import pytest
 import redis
 
-from tests.contract.redis_calls import ANY_CALL, CALLS, ENTRIES, LANE, NOW, refused
+from tests.contract.redis_calls import ANY_CALL, CALLS, ENTRIES, NOW, QUEUE_KEY, refused
 from tests.kit.kernel import ConfigError
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
@@ -70,12 +70,12 @@ assert len(set(mine)) == 1 and it.client.ping()
 
 
 @pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost", "redis://h:port/0"])
-def test_an_address_that_is_none_is_a_mistake_in_the_configuration(url):
+def test_an_address_that_is_none_is_a_error_in_the_configuration(url):
     with pytest.raises(ConfigError, match="redis_url"):
         RedisConnection(url)
 
 
-def test_no_error_tells_the_password(own):
+def test_no_error_shows_the_password(own):
     own.client.config_set("requirepass", "s3cret")
     url = own.client.connection_pool.connection_kwargs
     address = f"redis://{url['host']}:{url['port']}/0"
@@ -98,7 +98,7 @@ def test_no_error_tells_the_password(own):
 def test_threads_share_a_connection_pool(own):
     queue = RedisQueue(own)
     threads = [
-        threading.Thread(target=lambda: [queue.enqueue(LANE, ENTRIES, NOW) for _ in range(50)])
+        threading.Thread(target=lambda: [queue.enqueue(QUEUE_KEY, ENTRIES, NOW) for _ in range(50)])
         for _ in range(20)
     ]
     for thread in threads:
@@ -106,4 +106,4 @@ def test_threads_share_a_connection_pool(own):
     for thread in threads:
         thread.join()
 
-    assert queue.depth(LANE).queued == 1000
+    assert queue.depth(QUEUE_KEY).queued == 1000

@@ -18,8 +18,8 @@ from tests.contract.redis_calls import (
     CALLS,
     ENTRIES,
     HOST,
-    LANE,
     NOW,
+    QUEUE_KEY,
     REPORT,
     answering,
     call_by_answer,
@@ -60,7 +60,7 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
     started = time.monotonic()
     with in_time(2), answering(None) as url, RedisConnection(url) as connection:
         assert connection.client.connection_pool.connection_kwargs["socket_timeout"] == 2.0
-        refused(lambda: RedisQueue(connection).depth(LANE))
+        refused(lambda: RedisQueue(connection).depth(QUEUE_KEY))
 
     assert time.monotonic() - started >= 2.0
 
@@ -110,7 +110,7 @@ def test_what_is_no_list_of_pairs_is_no_mapping(name, answer):
             "leave",
             "retire",
             "muster",
-            "take_turn",
+            "acquire_lock",
             "bury",
             "relist",
             "mark",
@@ -118,7 +118,7 @@ def test_what_is_no_list_of_pairs_is_no_mapping(name, answer):
             "fill",
             "admit",
         ),
-        *("park", "lease_parked", "loads", "reserve turns", "report hosts", "counts"),
+        *("defer", "lease_deferred", "loads", "reserve turns", "report hosts", "counts"),
     ],
 )
 def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
@@ -168,8 +168,8 @@ def test_no_answer_whatever_raises_anything_else(answer):
             "mark",
             "admit",
             "clear",
-            "parked",
-            "lease_parked",
+            "deferred",
+            "lease_deferred",
             "reserve turns",
             "states of hosts",
             "load robots",
@@ -180,23 +180,23 @@ def test_no_answer_whatever_raises_anything_else(answer):
                 CALLS[name](connection)
 
 
-def test_a_full_redis_lets_requests_wait_for_their_host_and_have_their_turn(own):
+def test_with_a_full_redis_requests_wait_for_their_host_and_get_slots(own):
     queue, hosts = RedisQueue(own), RedisHosts(own)
     entries = [Entry(n, "docs", n) for n in range(9)]
     until = NOW + timedelta(seconds=60)
-    queue.enqueue(LANE, entries, NOW)
-    leased = queue.lease(LANE, "a", 9, NOW, until)
+    queue.enqueue(QUEUE_KEY, entries, NOW)
+    leased = queue.lease(QUEUE_KEY, "a", 9, NOW, until)
     own.client.config_set("maxmemory", 1)
     try:
-        parked = queue.park(LANE, "a", [(HOST, NOW, leased)])
+        deferred = queue.defer(QUEUE_KEY, "a", [(HOST, NOW, leased)])
         (grant,) = hosts.reserve([ASK], "a")
         hosts.report([REPORT], "a")
-        told = queue.parked(LANE, NOW, 1)
-        served = queue.lease_parked(LANE, "b", [(HOST, 2, NOW)], until)
+        told = queue.deferred(QUEUE_KEY, NOW, 1)
+        served = queue.lease_deferred(QUEUE_KEY, "b", [(HOST, 2, NOW)], until)
     finally:
         own.client.config_set("maxmemory", 0)
 
-    assert (parked, grant.count, told[0].count) == (9, 2, 9)
+    assert (deferred, grant.count, told[0].count) == (9, 2, 9)
     assert served == {HOST: entries[:2]}
 
 
@@ -211,7 +211,7 @@ _OF_WATCHING = (
 
 
 @pytest.mark.parametrize("name", _OF_WATCHING)
-def test_a_full_redis_is_watched_and_staffed(own, name):
+def test_a_full_redis_still_detects_failures_and_scales(own, name):
     for filled in ("enqueue", "report hosts", "muster", "beat", "put items", "add coverage"):
         CALLS[filled](own)
     expected = CALLS[name](own)
@@ -227,19 +227,19 @@ def test_a_full_redis_is_watched_and_staffed(own, name):
 def test_a_full_redis_takes_no_more_but_lets_work_end(own):
     queue, workers, numbers = RedisQueue(own), RedisWorkers(own), RedisWorkerNumbers(own)
     entries = [Entry(n, "docs", n) for n in range(9)]
-    queue.enqueue(LANE, entries, NOW)
+    queue.enqueue(QUEUE_KEY, entries, NOW)
     held = numbers.lease("a", 1, 1)
     own.client.config_set("maxmemory", 1)
     try:
-        error = refused(lambda: queue.enqueue(LANE, ENTRIES, NOW))
-        refused(lambda: queue.requeue(LANE, ENTRIES))
-        queue.lease(LANE, "unheard", 3, NOW, NOW + timedelta(seconds=60))
-        disclaimed = queue.disclaim(LANE, "unheard", NOW + timedelta(seconds=60))
-        leased = queue.lease(LANE, "a", 3, NOW, NOW + timedelta(seconds=60))
-        lost = queue.renew(LANE, "a", leased, NOW)
-        finished = queue.finish(LANE, "a", leased[:1], 1, NOW)
-        given_back = queue.give_back(LANE, "a", leased[1:2])
-        delayed = queue.delay(LANE, "a", [(leased[2], NOW)])
+        error = refused(lambda: queue.enqueue(QUEUE_KEY, ENTRIES, NOW))
+        refused(lambda: queue.requeue(QUEUE_KEY, ENTRIES))
+        queue.lease(QUEUE_KEY, "unheard", 3, NOW, NOW + timedelta(seconds=60))
+        returned = queue.return_unconfirmed(QUEUE_KEY, "unheard", NOW + timedelta(seconds=60))
+        leased = queue.lease(QUEUE_KEY, "a", 3, NOW, NOW + timedelta(seconds=60))
+        lost = queue.renew(QUEUE_KEY, "a", leased, NOW)
+        finished = queue.finish(QUEUE_KEY, "a", leased[:1], 1, NOW)
+        given_back = queue.give_back(QUEUE_KEY, "a", leased[1:2])
+        delayed = queue.delay(QUEUE_KEY, "a", [(leased[2], NOW)])
         workers.beat("a", NOW)
         reserved = workers.reserve_wake(NOW, 2)
         advanced = numbers.advance(held, held.mark + 1, 1, 1)
@@ -247,24 +247,24 @@ def test_a_full_redis_takes_no_more_but_lets_work_end(own):
         own.client.config_set("maxmemory", 0)
 
     assert "OOM" in str(error)
-    assert (disclaimed, leased, lost) == (3, entries[:3], [])
+    assert (returned, leased, lost) == (3, entries[:3], [])
     assert (finished, given_back, delayed, reserved, advanced) == (1, 1, 1, 1, True)
-    assert queue.depth(LANE) == Depth(queued=7, leased=0, delayed=1, oldest_ts=1, heads={5: 1})
+    assert queue.depth(QUEUE_KEY) == Depth(queued=7, leased=0, delayed=1, oldest_ts=1, heads={5: 1})
 
 
 def test_a_demoted_redis_is_unavailable_until_another_is_found(own):
     queue = RedisQueue(own)
-    queue.enqueue(LANE, ENTRIES, NOW)
+    queue.enqueue(QUEUE_KEY, ENTRIES, NOW)
     own.client.replicaof(LOOPBACK, free_port())
     try:
         before = own.client.client_id()
-        error = refused(lambda: queue.enqueue(LANE, ENTRIES, NOW))
+        error = refused(lambda: queue.enqueue(QUEUE_KEY, ENTRIES, NOW))
         assert own.client.client_id() != before
     finally:
         own.client.replicaof("NO", "ONE")
 
     assert "READONLY" in str(error)
-    queue.enqueue(LANE, ENTRIES, NOW)
+    queue.enqueue(QUEUE_KEY, ENTRIES, NOW)
 
 
 def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
@@ -284,7 +284,7 @@ def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
                 own.client.ping()
             except redis.ResponseError:
                 break
-        error = refused(lambda: RedisQueue(own).enqueue(LANE, ENTRIES, NOW))
+        error = refused(lambda: RedisQueue(own).enqueue(QUEUE_KEY, ENTRIES, NOW))
     finally:
         own.client.script_kill()
         thread.join()

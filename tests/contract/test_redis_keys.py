@@ -13,29 +13,29 @@ from tests.contract.store_cases import a_biz
 from tests.kit.config import IntakeLimits
 from tests.kit.fetching import RedisSessions
 from tests.kit.fleet import (
-    RedisStaffing,
+    RedisFailureDetector,
+    RedisScalingTargets,
     RedisTicks,
-    RedisWatch,
     RedisWorkers,
-    Shown,
-    Staff,
+    ScalingTarget,
+    Throughput,
     TickPart,
 )
 from tests.kit.frontier import FOREVER, RedisSeedFilter
 from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.jobs import RedisCancellations
-from tests.kit.kernel import PRODUCT, Lane, to_ms
+from tests.kit.kernel import PRODUCT, QueueKey, to_ms
 from tests.kit.patience import patient
 from tests.kit.politeness import HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
 from tests.kit.queue import (
-    RedisFilling,
     RedisQueue,
+    RedisQueueRebuild,
     cookies_key,
     filter_keys,
     fleet_keys,
     host_key,
     host_list,
-    lane_keys,
+    redis_keys,
     robots_key,
     troubled_key,
 )
@@ -54,80 +54,86 @@ SCRIPTS = [
 ]
 
 
-def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
+def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     """Leave something under every key."""
     queue = RedisQueue(connection)
-    RedisFilling(connection).clear(lane, "n")
-    queue.enqueue(lane, [Entry(n, lane.biz, n) for n in range(6)], NOW)
-    leased = queue.lease(lane, "a", 4, NOW, NOW + TERM)
-    host = f"{lane.tenant}.example"
-    queue.park(lane, "a", [(host, NOW, leased[3:])])
-    report = HostReport(host=host, tenant=lane.tenant, running=1, strained=1)
+    RedisQueueRebuild(connection).clear(queue_key, "n")
+    queue.enqueue(queue_key, [Entry(n, queue_key.biz, n) for n in range(6)], NOW)
+    leased = queue.lease(queue_key, "a", 4, NOW, NOW + TERM)
+    host = f"{queue_key.tenant}.example"
+    queue.defer(queue_key, "a", [(host, NOW, leased[3:])])
+    report = HostReport(host=host, tenant=queue_key.tenant, running=1, strained=1)
     RedisHosts(connection).report([report], "a")
     RedisRobotsCache(connection).save(f"https://{host}", RobotsCopy(status=404), 60)
-    RedisSessions(connection).save(lane, "june", b"cookies")
-    RedisSeedFilter(connection).add(lane, a_biz(), FOREVER, [b"k" * 16])
-    queue.delay(lane, "a", [(leased[0], NOW)])
-    queue.finish(lane, "a", leased[1:2], 1, NOW)
-    queue.add_phases(lane, {"fetch": 1.0})
-    RedisIntake(connection).admit(lane, 1, IntakeLimits(per_second=0.1), 1.0, NOW)
+    RedisSessions(connection).save(queue_key, "june", b"cookies")
+    RedisSeedFilter(connection).add(queue_key, a_biz(), FOREVER, [b"k" * 16])
+    queue.delay(queue_key, "a", [(leased[0], NOW)])
+    queue.finish(queue_key, "a", leased[1:2], 1, NOW)
+    queue.add_phases(queue_key, {"fetch": 1.0})
+    RedisIntake(connection).admit(queue_key, 1, IntakeLimits(per_second=0.1), 1.0, NOW)
     items = RedisDataQueue(connection)
-    items.put(lane, [b"{}", b"{}"])
-    items.lease(lane, "a", 1, NOW, NOW + TERM)
-    RedisCoverages(connection).add(lane, "detail", "v1", Coverage(pages=1))
+    items.put(queue_key, [b"{}", b"{}"])
+    items.lease(queue_key, "a", 1, NOW, NOW + TERM)
+    RedisCoverages(connection).add(queue_key, "detail", "v1", Coverage(pages=1))
     workers = RedisWorkers(connection, fleet=fleet)
     for _ in range(2):
         workers.beat("a", NOW)
     workers.reserve_wake(NOW, 2)
     workers.beat("b", NOW)
     workers.reserve_wake(NOW, 3)
-    staffing = RedisStaffing(connection, fleet=fleet)
-    standing = staffing.read("fleet")
-    staffing.settle("fleet", standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
-    assert staffing.muster("fleet", "a", Shown(pace=1.0), NOW, {lane.path: Shown(pace=1.0)}).leaves
-    staffing.idle([lane.path], [])
+    targets = RedisScalingTargets(connection, fleet=fleet)
+    standing = targets.read("fleet")
+    targets.settle("fleet", standing, ScalingTarget(needed=1, kept=1, at_ms=standing.now_ms))
+    assert targets.report_throughput(
+        "fleet", "a", Throughput(per_second=1.0), NOW, {queue_key.path: Throughput(per_second=1.0)}
+    ).leaves
+    targets.idle([queue_key.path], [])
     RedisTicks(connection, fleet=fleet).note(1.0, {TickPart.SEEDS: 1})
-    RedisTicks(connection, fleet=fleet).tell_fault(TickPart.STARTS, "an-event")
-    RedisCancellations(connection, fleet=fleet).announce([(lane.tenant, lane.biz, "june")])
-    RedisWatch(connection, fleet=fleet).take_turn("bury", "a", TERM, TERM)
+    RedisTicks(connection, fleet=fleet).report_fault(TickPart.STARTS, "an-event")
+    RedisCancellations(connection, fleet=fleet).announce(
+        [(queue_key.tenant, queue_key.biz, "june")]
+    )
+    RedisFailureDetector(connection, fleet=fleet).acquire_lock("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 
 
-def every_key(lane: Lane, fleet: str) -> dict[str, str]:
+def every_key(queue_key: QueueKey, fleet: str) -> dict[str, str]:
     """The keys that :func:`fill` leaves something under, as the dictionary names them."""
-    host = f"{lane.tenant}.example"
-    seeds, bits = filter_keys(lane, FOREVER.name, 1)
+    host = f"{queue_key.tenant}.example"
+    seeds, bits = filter_keys(queue_key, FOREVER.name, 1)
     return {
-        **lane_keys(lane)._asdict(),
+        **redis_keys(queue_key)._asdict(),
         **fleet_keys(fleet)._asdict(),
-        "at_host": host_list(lane, host),
+        "at_host": host_list(queue_key, host),
         "host": host_key(host),
-        "troubled": troubled_key(lane.tenant),
+        "troubled": troubled_key(queue_key.tenant),
         "robots": robots_key(f"https://{host}"),
-        "cookies": cookies_key(lane, "june"),
+        "cookies": cookies_key(queue_key, "june"),
         "seeds": seeds,
         "bits": bits,
     }
 
 
-def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection, lane):
-    fleet = f"fleet-{lane.tenant}"
-    fill(redis_connection, lane, fleet)
+def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection, queue_key):
+    fleet = f"fleet-{queue_key.tenant}"
+    fill(redis_connection, queue_key, fleet)
 
-    found = {key.decode() for key in redis_connection.client.scan_iter(f"cf:*{lane.tenant}*")}
+    found = {key.decode() for key in redis_connection.client.scan_iter(f"cf:*{queue_key.tenant}*")}
 
-    assert found == set(every_key(lane, fleet).values())
+    assert found == set(every_key(queue_key, fleet).values())
     tags = {re.fullmatch(r"cf:(\{.*?\}):.*", key)[1] for key in found}
-    host = f"{lane.tenant}.example"
-    shared = {f"{{host:{host}}}", f"{{https://{host}}}", f"{{hosts:{lane.tenant}}}"}
-    assert tags == {f"{{{lane.tenant}:docs}}", f"{{{fleet}}}"} | shared
+    host = f"{queue_key.tenant}.example"
+    shared = {f"{{host:{host}}}", f"{{https://{host}}}", f"{{hosts:{queue_key.tenant}}}"}
+    assert tags == {f"{{{queue_key.tenant}:docs}}", f"{{{fleet}}}"} | shared
 
 
-def test_only_statistics_and_the_rate_have_a_ttl(redis_connection, lane):
-    fleet = f"fleet-{lane.tenant}"
-    fill(redis_connection, lane, fleet)
+def test_only_statistics_and_the_rate_have_a_ttl(redis_connection, queue_key):
+    fleet = f"fleet-{queue_key.tenant}"
+    fill(redis_connection, queue_key, fleet)
 
-    lives = {name: redis_connection.client.ttl(key) for name, key in every_key(lane, fleet).items()}
+    lives = {
+        name: redis_connection.client.ttl(key) for name, key in every_key(queue_key, fleet).items()
+    }
 
     mortal = {name for name, ttl in lives.items() if ttl > 0}
     rows = re.findall(r"^``cf:\{.*?\}:([a-z_]+).*? yes ", dictionary.__doc__, re.MULTILINE)
@@ -136,37 +142,37 @@ def test_only_statistics_and_the_rate_have_a_ttl(redis_connection, lane):
     assert {lives[name] for name in lives.keys() - mortal} == {-1}
 
 
-def test_the_types_are_those_of_the_dictionary(redis_connection, lane):
-    fleet = f"fleet-{lane.tenant}"
-    fill(redis_connection, lane, fleet)
+def test_the_types_are_those_of_the_dictionary(redis_connection, queue_key):
+    fleet = f"fleet-{queue_key.tenant}"
+    fill(redis_connection, queue_key, fleet)
     rows = re.findall(
         r"^``cf:\{.*?\}:([a-z_]+).*?``\s+([A-Z]+)\s", dictionary.__doc__, re.MULTILINE
     )
-    keys = every_key(lane, fleet)
+    keys = every_key(queue_key, fleet)
 
     for name, kind in rows:
         assert redis_connection.client.type(keys[name]).decode().upper() == kind
     assert sorted(name for name, _ in rows) == sorted(keys)
 
 
-def test_old_counts_are_swept(redis_connection, lane):
+def test_old_counts_are_swept(redis_connection, queue_key):
     queue = RedisQueue(redis_connection)
     for second in range(0, 600, 3):
-        queue.enqueue(lane, [Entry(1, "docs", 1)], NOW + timedelta(seconds=second))
+        queue.enqueue(queue_key, [Entry(1, "docs", 1)], NOW + timedelta(seconds=second))
 
-    assert redis_connection.client.hlen(lane_keys(lane).submitted) <= 31
+    assert redis_connection.client.hlen(redis_keys(queue_key).submitted) <= 31
 
 
 def test_a_queued_request_costs_at_most_80_bytes(monkeypatch):
     monkeypatch.delenv(ENV_URL, raising=False)
     with RedisServer() as server, RedisConnection(patient(server.url)) as connection:
-        queue, lane = RedisQueue(connection), Lane("acme", "documentation", "main")
-        queue.enqueue(lane, [Entry(1, lane.biz, 1)], NOW)
+        queue, queue_key = RedisQueue(connection), QueueKey("acme", "documentation", "main")
+        queue.enqueue(queue_key, [Entry(1, queue_key.biz, 1)], NOW)
         before = connection.client.info("memory")["used_memory"]
         for batch in range(100):
             first = 7_000_000_000_000_000_000 + batch * 1000
-            entries = [Entry(first + n, lane.biz, to_ms(NOW) + n) for n in range(1000)]
-            queue.enqueue(lane, entries, NOW)
+            entries = [Entry(first + n, queue_key.biz, to_ms(NOW) + n) for n in range(1000)]
+            queue.enqueue(queue_key, entries, NOW)
         after = connection.client.info("memory")["used_memory"]
 
     assert (after - before) / 100_000 <= 80
@@ -192,10 +198,10 @@ def test_a_script_opens_with_the_dictionary_of_its_keys_and_arguments(script: Pa
     assert "cjson" not in text
 
 
-def test_entries_that_others_pushed_are_served_or_dropped(redis_connection, lane, caplog):
+def test_entries_that_others_pushed_are_served_or_dropped(redis_connection, queue_key, caplog):
     queue = RedisQueue(redis_connection)
     redis_connection.client.lpush(
-        lane_keys(lane).queue,
+        redis_keys(queue_key).queue,
         b'{"id": 7, "biz": "docs", "ts": 1}',
         b'\n  {"ts":2,\r\n "biz":"docs","id":"' + b"ab" * 12 + b'"}\n',
         b"",
@@ -206,20 +212,20 @@ def test_entries_that_others_pushed_are_served_or_dropped(redis_connection, lane
         b'{"id":7.5,"biz":"docs","ts":1}',
     )
     with caplog.at_level(logging.WARNING):
-        leased = queue.lease(lane, "a", 100, NOW, NOW + TERM)
+        leased = queue.lease(queue_key, "a", 100, NOW, NOW + TERM)
 
     assert leased == [Entry(7, "docs", 1), Entry("ab" * 12, "docs", 2)]
-    assert queue.depth(lane).leased == 2
-    again = queue.lease(lane, "b", 100, NOW + TERM, NOW + TERM * 2)
+    assert queue.depth(queue_key).leased == 2
+    again = queue.lease(queue_key, "b", 100, NOW + TERM, NOW + TERM * 2)
     assert sorted(again, key=lambda entry: entry.ts) == leased
-    assert queue.finish(lane, "b", leased, 2, NOW) == 2
+    assert queue.finish(queue_key, "b", leased, 2, NOW) == 2
     assert len(caplog.records) == 3
 
 
-def test_depth_does_not_stumble_over_what_is_no_entry(redis_connection, lane):
-    redis_connection.client.lpush(lane_keys(lane).queue, "junk")
+def test_depth_does_not_stumble_over_what_is_no_entry(redis_connection, queue_key):
+    redis_connection.client.lpush(redis_keys(queue_key).queue, "junk")
 
-    assert RedisQueue(redis_connection).depth(lane).oldest_ts is None
+    assert RedisQueue(redis_connection).depth(queue_key).oldest_ts is None
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from infra.local.parts import free_port
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.kit.config import IntakeLimits
-from tests.kit.fleet import Card, RedisWatch, RedisWorkers
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.fleet import RedisFailureDetector, RedisWorkers, WorkerStatus
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.patience import patient
-from tests.kit.queue import Depth, RedisFilling, RedisLeaseBook, RedisQueue
+from tests.kit.queue import Depth, RedisLeaseBook, RedisQueue, RedisQueueRebuild
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
 from tests.kit.submission import RedisIntake
@@ -22,7 +22,7 @@ from tests.waiting import eventually
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
 TERM = timedelta(seconds=10)
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 
 
 def entries(count: int, first: int = 0) -> list[Entry]:
@@ -30,10 +30,10 @@ def entries(count: int, first: int = 0) -> list[Entry]:
 
 
 def fill(connection: RedisConnection, nonce: str) -> None:
-    filling = RedisFilling(connection)
-    filling.clear(LANE, nonce)
-    filling.fill(LANE, nonce, entries(3), 3)
-    filling.filled(LANE, nonce)
+    rebuild = RedisQueueRebuild(connection)
+    rebuild.clear(QUEUE_KEY, nonce)
+    rebuild.fill(QUEUE_KEY, nonce, entries(3), 3)
+    rebuild.filled(QUEUE_KEY, nonce)
 
 
 def address_of(connection: RedisConnection) -> tuple[str, int]:
@@ -64,39 +64,39 @@ def own(server: RedisServer) -> Iterator[RedisConnection]:
 
 def test_the_mark_of_a_healthy_redis_stays(own):
     fill(own, "one")
-    before = RedisFilling(own).mark(LANE)
+    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
 
-    RedisQueue(own).enqueue(LANE, entries(5), NOW)
-    RedisQueue(own).lease(LANE, "w.n.1", 8, NOW, UNTIL)
+    RedisQueue(own).enqueue(QUEUE_KEY, entries(5), NOW)
+    RedisQueue(own).lease(QUEUE_KEY, "w.n.1", 8, NOW, UNTIL)
 
-    assert RedisFilling(own).mark(LANE) == before
+    assert RedisQueueRebuild(own).mark(QUEUE_KEY) == before
     assert (before.nonce, before.reached) == ("one", None)
 
 
 def test_a_flushed_redis_has_no_nonce(own):
     fill(own, "one")
-    before = RedisFilling(own).mark(LANE)
+    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
 
     own.client.flushall()
 
-    after = RedisFilling(own).mark(LANE)
+    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
     assert after.nonce is None
     assert after.server == before.server
 
 
 def test_a_stopped_redis_is_unavailable_and_another_one_after_its_start(server, own):
     fill(own, "one")
-    before = RedisFilling(own).mark(LANE)
+    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
 
     server.stop()
     with pytest.raises(StoreUnavailableError):
-        RedisFilling(own).mark(LANE)
+        RedisQueueRebuild(own).mark(QUEUE_KEY)
     server.start()
 
-    after = RedisFilling(own).mark(LANE)
+    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
     assert after.server != before.server
     assert after.nonce == "one"
-    assert RedisQueue(own).depth(LANE).queued == 3
+    assert RedisQueue(own).depth(QUEUE_KEY).queued == 3
 
 
 def test_a_redis_that_is_rolled_back_is_another_one(server, own, tmp_path):
@@ -104,16 +104,16 @@ def test_a_redis_that_is_rolled_back_is_another_one(server, own, tmp_path):
     own.client.bgrewriteaof()  # what it leaves is a snapshot, in the format of the RDB
     eventually(lambda: not own.client.info("persistence")["aof_rewrite_in_progress"])
     shutil.copytree(tmp_path / "kept", tmp_path / "snapshot")
-    RedisQueue(own).lease(LANE, "w.n.1", 2, NOW, UNTIL)
-    before = RedisFilling(own).mark(LANE)
+    RedisQueue(own).lease(QUEUE_KEY, "w.n.1", 2, NOW, UNTIL)
+    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
 
     server.stop()
     shutil.rmtree(tmp_path / "kept")
     shutil.copytree(tmp_path / "snapshot", tmp_path / "kept")
     server.start()
 
-    after = RedisFilling(own).mark(LANE)
-    assert RedisQueue(own).depth(LANE) == Depth(
+    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    assert RedisQueue(own).depth(QUEUE_KEY) == Depth(
         queued=3, leased=0, delayed=0, oldest_ts=0, heads={5: 0}
     )
     assert after.nonce == before.nonce
@@ -124,12 +124,12 @@ def test_a_promoted_replica_is_another_one(own):
     with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
         replica.client.replicaof(*address_of(own))
         fill(own, "one")
-        before = RedisFilling(own).mark(LANE)
-        eventually(lambda: RedisFilling(replica).mark(LANE).nonce == "one")
+        before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+        eventually(lambda: RedisQueueRebuild(replica).mark(QUEUE_KEY).nonce == "one")
 
         replica.client.replicaof("NO", "ONE")
 
-        after = RedisFilling(replica).mark(LANE)
+        after = RedisQueueRebuild(replica).mark(QUEUE_KEY)
         assert after.nonce == before.nonce
         assert after.server != before.server
 
@@ -137,37 +137,37 @@ def test_a_promoted_replica_is_another_one(own):
 def test_a_promoted_replica_that_is_empty_has_no_nonce(own):
     fill(own, "one")
     with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
-        after = RedisFilling(replica).mark(LANE)
+        after = RedisQueueRebuild(replica).mark(QUEUE_KEY)
 
     assert after.nonce is None
-    assert after.server != RedisFilling(own).mark(LANE).server
+    assert after.server != RedisQueueRebuild(own).mark(QUEUE_KEY).server
 
 
 def test_a_redis_that_was_a_replica_for_a_while_is_another_one(own):
     fill(own, "one")
-    before = RedisFilling(own).mark(LANE)
+    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
     with RedisServer() as second, RedisConnection(patient(second.url)) as other:
         fill(other, "one")
         own.client.replicaof(*address_of(other))
         eventually(lambda: own.client.info("replication")["master_link_status"] == "up")
         own.client.replicaof("NO", "ONE")
 
-    after = RedisFilling(own).mark(LANE)
+    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
     assert after.nonce == before.nonce
     assert after.server.partition(":")[0] == before.server.partition(":")[0]
     assert after.server != before.server
 
 
 def test_a_filling_that_was_broken_off_by_a_restart_is_seen_as_unfinished(server, own):
-    filling = RedisFilling(own)
-    filling.clear(LANE, "one")
-    filling.fill(LANE, "one", entries(3), 3)
+    rebuild = RedisQueueRebuild(own)
+    rebuild.clear(QUEUE_KEY, "one")
+    rebuild.fill(QUEUE_KEY, "one", entries(3), 3)
 
     server.stop()
     server.start()
 
-    assert (filling.mark(LANE).nonce, filling.mark(LANE).reached) == ("one", 3)
-    assert filling.fill(LANE, "one", entries(2, first=3), 5)
+    assert (rebuild.mark(QUEUE_KEY).nonce, rebuild.mark(QUEUE_KEY).reached) == ("one", 3)
+    assert rebuild.fill(QUEUE_KEY, "one", entries(2, first=3), 5)
 
 
 # ---- the watch ----------------------------------------------------------------------------------
@@ -175,36 +175,36 @@ def test_a_filling_that_was_broken_off_by_a_restart_is_seen_as_unfinished(server
 
 def test_a_restart_of_redis_is_nobodys_silence(server, own):
     lapse = timedelta(milliseconds=50)
-    workers, watch = RedisWorkers(own), RedisWatch(own, lapse=lapse)
+    workers, detector = RedisWorkers(own), RedisFailureDetector(own, lapse=lapse)
     workers.beat("a", NOW)
     workers.beat("b", NOW)
 
     server.stop()
     server.start()
 
-    assert [pulse.silent_ms for pulse in watch.pulses()] == [0, 0]
+    assert [beats.silent_ms for beats in detector.heartbeats()] == [0, 0]
     assert workers.beat("a", NOW) is True
 
 
-def test_after_a_flush_every_worker_is_told_that_it_is_not_known(own):
-    workers, watch = RedisWorkers(own), RedisWatch(own)
+def test_after_a_flush_every_worker_is_reported_that_it_is_not_known(own):
+    workers, detector = RedisWorkers(own), RedisFailureDetector(own)
     workers.beat("a", NOW)
     own.client.flushall()
 
-    assert watch.pulses() == []
+    assert detector.heartbeats() == []
     assert workers.beat("a", NOW) is False
     assert workers.beat("a", NOW) is True
 
 
 def test_a_look_at_the_silent_reads_nothing_of_the_others(own):
-    workers, watch = RedisWorkers(own), RedisWatch(own)
+    workers, detector = RedisWorkers(own), RedisFailureDetector(own)
     for n in range(500):
-        workers.beat(f"w{n}", NOW, Card(held={"acme/docs": n}))
+        workers.beat(f"w{n}", NOW, WorkerStatus(held={"acme/docs": n}))
     own.client.config_resetstat()
 
-    assert watch.pulses(timedelta(seconds=60)) == []
+    assert detector.heartbeats(timedelta(seconds=60)) == []
     assert "cmdstat_hget" not in own.client.info("commandstats")
-    assert len(watch.pulses()) == 500
+    assert len(detector.heartbeats()) == 500
     assert own.client.info("commandstats")["cmdstat_hget"]["calls"] == 1_000
 
 
@@ -212,67 +212,67 @@ def test_a_look_at_the_silent_reads_nothing_of_the_others(own):
 
 
 def test_a_full_redis_takes_no_more_and_lets_all_else_go_on(own):
-    queue, book, filling = RedisQueue(own), RedisLeaseBook(own), RedisFilling(own)
-    workers, watch, intake = RedisWorkers(own), RedisWatch(own), RedisIntake(own)
+    queue, book, rebuild = RedisQueue(own), RedisLeaseBook(own), RedisQueueRebuild(own)
+    workers, detector, intake = RedisWorkers(own), RedisFailureDetector(own), RedisIntake(own)
     limits = IntakeLimits(per_second=100.0)
     fill(own, "one")
-    filling.clear(LANE, "two")
-    queue.enqueue(LANE, entries(9), NOW)
+    rebuild.clear(QUEUE_KEY, "two")
+    queue.enqueue(QUEUE_KEY, entries(9), NOW)
     workers.beat("dead", NOW)
     own.client.config_set("maxmemory", 1)
     try:
         with pytest.raises(StoreUnavailableError, match="OOM"):
-            queue.enqueue(LANE, entries(1), NOW)
+            queue.enqueue(QUEUE_KEY, entries(1), NOW)
         with pytest.raises(StoreUnavailableError, match="OOM"):
-            filling.fill(LANE, "two", entries(1), 1)
+            rebuild.fill(QUEUE_KEY, "two", entries(1), 1)
         with pytest.raises(StoreUnavailableError, match="OOM"):
-            filling.fill_delayed(LANE, "two", [(entries(1)[0], NOW)])
-        pressure = intake.admit(LANE, 1, limits, 0.85, NOW)
-        at_the_brim = intake.admit(LANE, 1, limits, 1.0, NOW)
+            rebuild.fill_delayed(QUEUE_KEY, "two", [(entries(1)[0], NOW)])
+        pressure = intake.admit(QUEUE_KEY, 1, limits, 0.85, NOW)
+        at_the_brim = intake.admit(QUEUE_KEY, 1, limits, 1.0, NOW)
 
-        leased = queue.lease(LANE, "w.n.1", 4, NOW, UNTIL)
-        assert queue.renew(LANE, "w.n.1", leased, UNTIL) == []
-        assert queue.finish(LANE, "w.n.1", leased[:1], 1, NOW) == 1
-        assert queue.give_back(LANE, "w.n.1", leased[1:2]) == 1
-        assert queue.delay(LANE, "w.n.1", [(leased[2], UNTIL)]) == 1
-        book.relist(LANE, "v.n.1", entries(2, first=20), UNTIL)
-        assert len(book.leases(LANE, "v")) == 2
+        leased = queue.lease(QUEUE_KEY, "w.n.1", 4, NOW, UNTIL)
+        assert queue.renew(QUEUE_KEY, "w.n.1", leased, UNTIL) == []
+        assert queue.finish(QUEUE_KEY, "w.n.1", leased[:1], 1, NOW) == 1
+        assert queue.give_back(QUEUE_KEY, "w.n.1", leased[1:2]) == 1
+        assert queue.delay(QUEUE_KEY, "w.n.1", [(leased[2], UNTIL)]) == 1
+        book.relist(QUEUE_KEY, "v.n.1", entries(2, first=20), UNTIL)
+        assert len(book.leases(QUEUE_KEY, "v")) == 2
 
-        assert workers.beat("w", NOW, Card(done=1)) is False
-        assert workers.beat("w", NOW, Card(done=2)) is True
-        assert watch.take_turn("bury", "w", TERM, TERM)
-        assert {pulse.worker for pulse in watch.pulses()} == {"dead", "w"}
-        assert watch.bury("dead")
-        watch.end_turn("bury", "w")
-        assert not watch.take_turn("bury", "v", TERM, TERM)
+        assert workers.beat("w", NOW, WorkerStatus(done=1)) is False
+        assert workers.beat("w", NOW, WorkerStatus(done=2)) is True
+        assert detector.acquire_lock("bury", "w", TERM, TERM)
+        assert {beats.worker for beats in detector.heartbeats()} == {"dead", "w"}
+        assert detector.reap("dead")
+        detector.release_lock("bury", "w")
+        assert not detector.acquire_lock("bury", "v", TERM, TERM)
 
-        assert filling.mark(LANE).nonce == "two"
-        assert filling.filled(LANE, "two")
-        filling.clear(LANE, "three")
-        assert filling.mark(LANE).reached == 0
+        assert rebuild.mark(QUEUE_KEY).nonce == "two"
+        assert rebuild.filled(QUEUE_KEY, "two")
+        rebuild.clear(QUEUE_KEY, "three")
+        assert rebuild.mark(QUEUE_KEY).reached == 0
     finally:
         own.client.config_set("maxmemory", 0)
 
     assert (pressure.memory_full, pressure.admitted, pressure.backlog) == (True, False, 9)
     assert at_the_brim.memory_full
-    assert queue.depth(LANE) == Depth(queued=0, leased=3, delayed=0)
+    assert queue.depth(QUEUE_KEY) == Depth(queued=0, leased=3, delayed=0)
 
 
 def test_the_memory_that_counts_is_what_is_used_of_maxmemory(own):
     intake, used = RedisIntake(own), own.client.info("memory")["used_memory"]
-    assert not intake.admit(LANE, 1, IntakeLimits(), 0.01, NOW).memory_full
+    assert not intake.admit(QUEUE_KEY, 1, IntakeLimits(), 0.01, NOW).memory_full
 
     own.client.config_set("maxmemory", used * 2)
 
-    assert not intake.admit(LANE, 1, IntakeLimits(), 0.85, NOW).memory_full
-    assert intake.admit(LANE, 1, IntakeLimits(), 0.25, NOW).memory_full
+    assert not intake.admit(QUEUE_KEY, 1, IntakeLimits(), 0.85, NOW).memory_full
+    assert intake.admit(QUEUE_KEY, 1, IntakeLimits(), 0.25, NOW).memory_full
 
 
 def test_what_a_full_redis_refuses_does_not_count_towards_the_rate(own):
     intake, limits = RedisIntake(own), IntakeLimits(per_second=0.001, burst=1)
     own.client.config_set("maxmemory", 1)
-    refused = intake.admit(LANE, 1, limits, 0.85, NOW)
+    refused = intake.admit(QUEUE_KEY, 1, limits, 0.85, NOW)
     own.client.config_set("maxmemory", 0)
 
     assert refused.memory_full
-    assert intake.admit(LANE, 1, limits, 0.85, NOW).admitted
+    assert intake.admit(QUEUE_KEY, 1, limits, 0.85, NOW).admitted

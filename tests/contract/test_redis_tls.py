@@ -10,12 +10,12 @@ import redis
 
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.kit.apps import Parts
-from tests.kit.kernel import Lane, Settings, StoreUnavailableError
+from tests.kit.kernel import QueueKey, Settings, StoreUnavailableError
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.tls import LOOPBACK, Authority, tls_end
 
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 SECRET = "crawlfleet/test/redis"
 FIRST, SECOND = "the-first-password", "the-second-password"
 
@@ -80,17 +80,17 @@ def rotate(operator: redis.Redis) -> None:
 
 def test_a_stage_speaks_tls_and_gives_the_password_of_its_secret(parts: Parts):
     assert parts.redis.client.ping()
-    assert parts.queue.depth(LANE).queued == 0
+    assert parts.queue.depth(QUEUE_KEY).queued == 0
 
 
 def test_a_rotated_password_is_in_use_within_the_call_that_was_refused(
     parts: Parts, operator: redis.Redis
 ):
-    assert parts.queue.depth(LANE).queued == 0
+    assert parts.queue.depth(QUEUE_KEY).queued == 0
 
     rotate(operator)
 
-    assert parts.queue.depth(LANE).queued == 0
+    assert parts.queue.depth(QUEUE_KEY).queued == 0
 
 
 def test_a_call_that_is_not_repeated_is_refused_once_after_a_rotation(
@@ -118,7 +118,7 @@ def test_a_wrong_secret_is_not_asked_for_with_every_call(
     with RedisConnection(url, password="wrong", renew=renew) as connection:
         for _ in range(3):
             with pytest.raises(StoreUnavailableError, match="AuthenticationError"):
-                RedisQueue(connection).depth(LANE)
+                RedisQueue(connection).depth(QUEUE_KEY)
 
     assert asked == [SECRET]
 
@@ -128,7 +128,7 @@ def test_a_certificate_that_nobody_known_signed_is_refused(url: str, operator: r
         RedisConnection(url, password=FIRST) as connection,
         pytest.raises(StoreUnavailableError, match="certificate"),
     ):
-        RedisQueue(connection).depth(LANE)
+        RedisQueue(connection).depth(QUEUE_KEY)
 
 
 def test_a_certificate_of_another_host_is_refused(
@@ -142,4 +142,4 @@ def test_a_certificate_of_another_host_is_refused(
         RedisConnection(f"rediss://{LOOPBACK}:{port}", password=FIRST) as connection,
         pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1"),
     ):
-        RedisQueue(connection).depth(LANE)
+        RedisQueue(connection).depth(QUEUE_KEY)

@@ -22,7 +22,7 @@ from tests.contract.store_cases import (
     snowflakes,
     uuids,
 )
-from tests.kit.kernel import Lane, RequestId, from_ms, to_ms
+from tests.kit.kernel import QueueKey, RequestId, from_ms, to_ms
 from tests.kit.requests import Entry, RequestStore, Retry, State
 
 SECOND = timedelta(seconds=1)
@@ -33,7 +33,9 @@ SECOND = timedelta(seconds=1)
 
 def test_inserted_requests_are_found_whole(fleet: Fleet) -> None:
     requests = [
-        a_request(fleet.lane, i, NOW + timedelta(milliseconds=n), job="job-1" if n % 2 else None)
+        a_request(
+            fleet.queue_key, i, NOW + timedelta(milliseconds=n), job="job-1" if n % 2 else None
+        )
         for n, i in enumerate(snowflakes(30))
     ]
 
@@ -48,10 +50,10 @@ def test_inserted_requests_are_found_whole(fleet: Fleet) -> None:
         assert [(e.state, e.why) for e in tracked.timeline] == [(State.PENDING, "submitted")]
 
 
-def test_requests_inserted_again_are_told_and_left_alone(fleet: Fleet) -> None:
+def test_requests_inserted_again_are_reported_and_left_alone(fleet: Fleet) -> None:
     old = fleet.submit(5)
     claims = fleet.claim(old)
-    more = [a_request(fleet.lane, i, NOW) for i in snowflakes(3, NOW + SECOND)]
+    more = [a_request(fleet.queue_key, i, NOW) for i in snowflakes(3, NOW + SECOND)]
 
     inserted = fleet.insert([*old, *more])
     again = fleet.insert(old[:1])
@@ -73,9 +75,9 @@ def test_inserting_nothing_changes_nothing(fleet: Fleet) -> None:
 
 
 def test_an_unstorable_request_is_refused_alone(fleet: Fleet) -> None:
-    good, bad = [a_request(fleet.lane, i) for i in snowflakes(2)]
+    good, bad = [a_request(fleet.queue_key, i) for i in snowflakes(2)]
     bad = a_request(
-        fleet.lane, bad.id, body=type(bad.body)(url="\ud800", rule="r", rule_version="v")
+        fleet.queue_key, bad.id, body=type(bad.body)(url="\ud800", rule="r", rule_version="v")
     )
 
     inserted = fleet.insert([bad, good])
@@ -106,9 +108,9 @@ def test_every_kind_of_id_is_found_after_nodes_and_shards_change(
         ),
     )
     hour = timedelta(hours=1)
-    old = [a_request(before.lane, i, change - hour) for i in issue(20, change - hour)]
+    old = [a_request(before.queue_key, i, change - hour) for i in issue(20, change - hour)]
     known = {r.id for r in old}
-    new = [a_request(before.lane, i, NOW) for i in issue(41, NOW) if i not in known][-20:]
+    new = [a_request(before.queue_key, i, NOW) for i in issue(41, NOW) if i not in known][-20:]
 
     before.insert(old)
     after.insert(new)
@@ -158,11 +160,11 @@ def test_wrong_biz_time_or_tenant_claims_nothing(fleet: Fleet, tenant: str) -> N
     requests = fleet.submit(2)
     first, second = entries_of(requests)
     other_biz = Fleet(fleet.store, tenant)
-    other_biz.lane = Lane(tenant, "news", "main")
+    other_biz.queue_key = QueueKey(tenant, "news", "main")
 
     def claim(entry: Entry) -> list:
         return fleet.store.claim(
-            fleet.lane, fleet.biz, [entry], "w", NOW, NOW + MINUTE, uuid4().hex
+            fleet.queue_key, fleet.biz, [entry], "w", NOW, NOW + MINUTE, uuid4().hex
         )
 
     assert claim(Entry(first.id, "news", first.ts)) == []
@@ -176,19 +178,19 @@ def test_wrong_biz_time_or_tenant_claims_nothing(fleet: Fleet, tenant: str) -> N
 
 def test_the_time_of_another_entry_in_the_batch_does_not_help(fleet: Fleet) -> None:
     ids = snowflakes(40)
-    requests = [a_request(fleet.lane, i, NOW + n * SECOND) for n, i in enumerate(ids)]
+    requests = [a_request(fleet.queue_key, i, NOW + n * SECOND) for n, i in enumerate(ids)]
     fleet.insert(requests)
     times = [to_ms(r.queued_at) for r in requests]
     shifted = [Entry(i, "shop", at) for i, at in zip(ids, [*times[1:], times[0]], strict=True)]
 
-    assert fleet.store.claim(fleet.lane, fleet.biz, shifted, "w", NOW, NOW + MINUTE, "t") == []
+    assert fleet.store.claim(fleet.queue_key, fleet.biz, shifted, "w", NOW, NOW + MINUTE, "t") == []
 
     tracked = fleet.find()
     assert {(t.state, t.attempts, t.due_at, len(t.timeline)) for t in tracked} == {
         (State.PENDING, 0, None, 1)
     }
     both = [*shifted, *entries_of(requests)]
-    claims = fleet.store.claim(fleet.lane, fleet.biz, both, "w", NOW, NOW + MINUTE, "t")
+    claims = fleet.store.claim(fleet.queue_key, fleet.biz, both, "w", NOW, NOW + MINUTE, "t")
     assert sorted(c.request.id for c in claims) == ids
 
 
@@ -273,11 +275,11 @@ def test_what_is_leased_or_final_is_not_cancelled(fleet: Fleet) -> None:
     assert fleet.cancel(leased).state == State.LEASED
     assert fleet.cancel(done).state == State.DONE
     assert len(fleet.cancel(cancelled).timeline) == 2
-    assert fleet.cancel(a_request(fleet.lane, 12345)) is None
+    assert fleet.cancel(a_request(fleet.queue_key, 12345)) is None
 
 
 def test_a_moment_before_the_epoch_of_ids_is_no_trouble(fleet: Fleet) -> None:
-    request = a_request(fleet.lane, 5, from_ms(to_ms(LONG_AGO) - 10**10))
+    request = a_request(fleet.queue_key, 5, from_ms(to_ms(LONG_AGO) - 10**10))
     fleet.insert([request])
 
     assert fleet.get(request).request == request
@@ -294,7 +296,7 @@ def test_of_what_is_anothers_or_waits_it_is_known_when_it_may_be_claimed(fleet: 
     fleet.settle([(claims[waiting.id], Retry(due_at, "later")), done_with(claims[done.id])])
     entries = entries_of([pending, leased, waiting, done])
 
-    found = dict(fleet.store.due(fleet.lane, fleet.biz, entries))
+    found = dict(fleet.store.due(fleet.queue_key, fleet.biz, entries))
 
     assert found.keys() == {entries[1], entries[2]}
     assert found[entries[2]] == due_at
@@ -308,4 +310,4 @@ def test_an_entry_of_another_time_is_nobodys(fleet: Fleet) -> None:
 
     other = Entry(entry.id, entry.biz, entry.ts + 1)
 
-    assert fleet.store.due(fleet.lane, fleet.biz, [other]) == []
+    assert fleet.store.due(fleet.queue_key, fleet.biz, [other]) == []

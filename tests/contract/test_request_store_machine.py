@@ -22,9 +22,9 @@ from tests.contract.store_cases import (
     a_biz,
     a_generation,
     a_store,
-    disowning_of,
     done_with,
     entries_of,
+    revocation_of,
 )
 from tests.kit.examples import examples
 from tests.kit.requests import FINAL_STATES, Claim, Dead, Retry, State
@@ -43,7 +43,7 @@ class Machine(RuleBasedStateMachine):
         self._stack = ExitStack()
         store = self._stack.enter_context(a_store(self.kind, self.uri))
         one = a_generation(nodes=("east",), databases=("one",), shards=2)
-        self.disowning = disowning_of(store)
+        self.revocation = revocation_of(store)
         self.fleet = Fleet(store, f"m{uuid4().hex[:12]}", a_biz(generations=(one,)))
         self.now = NOW
         self.claims: list[Claim] = []
@@ -97,12 +97,12 @@ class Machine(RuleBasedStateMachine):
             self.claims += won
 
     @rule(picks=st.sets(st.integers(0, 4), min_size=1))
-    def bury(self, picks: set[int]) -> None:
+    def reap(self, picks: set[int]) -> None:
         """The worker is taken for dead: what it has is anybody's again, its tokens are void."""
         entries = entries_of([self.requests[pick] for pick in picks])
 
-        count = self.disowning.disown(
-            self.fleet.lane, self.fleet.biz, entries, "worker", "watch", "dead", self.now
+        count = self.revocation.revoke(
+            self.fleet.queue_key, self.fleet.biz, entries, "worker", "watch", "dead", self.now
         )
 
         owned = [e.id for e in entries if self.state[e.id] == State.LEASED]
@@ -115,7 +115,7 @@ class Machine(RuleBasedStateMachine):
         """What cannot be claimed now is told with the time when it can."""
         entries = entries_of([self.requests[pick] for pick in picks])
 
-        due = self.fleet.store.due(self.fleet.lane, self.fleet.biz, entries)
+        due = self.fleet.store.due(self.fleet.queue_key, self.fleet.biz, entries)
 
         busy = {e.id for e in entries if self.state[e.id] in (State.LEASED, State.WAITING)}
         assert {entry.id for entry, _ in due} == busy

@@ -183,9 +183,9 @@ def test_records_of_an_earlier_life_are_replaced(fleet: Fleet) -> None:
     fleet.settle([done_with(c, {"life": 1}, {"life": 1}) for c in first])
     later = NOW + timedelta(seconds=fleet.biz.ttl_seconds + fleet.biz.expiry_grace_seconds + 1)
     _remove(fleet, requests, later)
-    fleet.insert([a_request(fleet.lane, r.id, later) for r in requests])
+    fleet.insert([a_request(fleet.queue_key, r.id, later) for r in requests])
 
-    again = [a_request(fleet.lane, r.id, later) for r in requests]
+    again = [a_request(fleet.queue_key, r.id, later) for r in requests]
     lost = fleet.settle([done_with(c, {"life": 2}) for c in fleet.claim(again, "t", later)], later)
 
     assert lost == set()
@@ -199,7 +199,7 @@ def _remove(fleet: Fleet, requests: list, later: object) -> None:
         fleet.expire(later)
         return
     for shard in all_shards(fleet.biz):
-        shards.requests(fleet.lane, fleet.biz, shard).delete_many({})
+        shards.requests(fleet.queue_key, fleet.biz, shard).delete_many({})
 
 
 def test_the_timeline_keeps_the_last_fifty_events(fleet: Fleet) -> None:
@@ -213,7 +213,7 @@ def test_the_timeline_keeps_the_last_fifty_events(fleet: Fleet) -> None:
     assert (timeline[0].why, timeline[-1].why) == ("submitted", "again")
 
 
-def test_what_is_another_workers_by_now_is_not_told_to_be_buried(fleet: Fleet) -> None:
+def test_what_is_another_workers_by_now_is_not_reported_as_dead(fleet: Fleet) -> None:
     requests = fleet.submit(2)
     late = fleet.claim(requests, "late")
     fleet.claim(requests[:1], "newer", NOW + MINUTE, NOW + 2 * MINUTE)

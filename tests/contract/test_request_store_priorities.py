@@ -10,8 +10,8 @@ from tests.contract.store_cases import (
     Fleet,
     a_request,
     a_store,
-    disowning_of,
     entries_of,
+    revocation_of,
     snowflakes,
 )
 from tests.kit.implementations import Backend, backend_over
@@ -26,7 +26,7 @@ def submitted(fleet: Fleet, *priorities: int) -> list[Request]:
     """One of each of these, a second after the other."""
     ids = snowflakes(len(priorities), worker=8)
     requests = [
-        a_request(fleet.lane, an_id, NOW + n * SECOND, priority=priority)
+        a_request(fleet.queue_key, an_id, NOW + n * SECOND, priority=priority)
         for n, (an_id, priority) in enumerate(zip(ids, priorities, strict=True))
     ]
     assert fleet.insert(requests).refused == {}
@@ -42,24 +42,24 @@ def bounds(usual: datetime = NOW, **own: datetime) -> list[datetime]:
 
 def test_a_priority_is_kept_and_goes_with_every_entry(fleet: Fleet) -> None:
     requests = submitted(fleet, 0, 5, 10)
-    disowning = disowning_of(fleet.store)
-    of = (fleet.lane, fleet.biz)
+    revocation = revocation_of(fleet.store)
+    of = (fleet.queue_key, fleet.biz)
     until = NOW + MINUTE
 
     assert [fleet.get(request).request.priority for request in requests] == [0, 5, 10]
-    assert disowning.pending(*of, since=0, before=until, now=NOW, limit=9) == entries_of(requests)
+    assert revocation.pending(*of, since=0, before=until, now=NOW, limit=9) == entries_of(requests)
     claims = fleet.claim(requests, worker="w")
     assert sorted(claim.request.priority for claim in claims) == [0, 5, 10]
-    held = disowning.held(*of, now=NOW, limit=9)
+    held = revocation.held(*of, now=NOW, limit=9)
     assert {entry for _, entry in held} == set(entries_of(requests))
     fleet.settle([(claim, Retry(until, "slow")) for claim in claims])
-    waiting = disowning.waiting(*of, now=NOW, limit=9)
+    waiting = revocation.waiting(*of, now=NOW, limit=9)
     assert {entry for entry, _ in waiting} == set(entries_of(requests))
     assert set(fleet.unqueued(before=NOW, now=until)) == set(entries_of(requests))
 
 
 @pytest.mark.parametrize("indexed", [False, True])
-def test_what_is_missing_is_told_by_the_bound_of_its_own_priority(
+def test_what_is_missing_is_reported_by_the_bound_of_its_own_priority(
     fleet: Fleet, indexed: bool
 ) -> None:
     requests = submitted(fleet, 0, 10, 5, 0, 10, 5, 3)
@@ -101,7 +101,9 @@ def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo
         fleet = Fleet(store, tenant)
         fleet.submit(30)
         shards = Shards(store.nodes)
-        each = [shards.requests(fleet.lane, fleet.biz, one) for one in live_shards(fleet.biz, NOW)]
+        each = [
+            shards.requests(fleet.queue_key, fleet.biz, one) for one in live_shards(fleet.biz, NOW)
+        ]
         # A submission builds no index that a big collection may be without.
         assert all(BY_PRIORITY not in one.index_information() for one in each)
 
@@ -120,11 +122,11 @@ def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo
 
 def indexed(fleet: Fleet) -> list[bool]:
     shards = Shards(fleet.store.nodes)
-    each = [shards.requests(fleet.lane, fleet.biz, one) for one in live_shards(fleet.biz, NOW)]
+    each = [shards.requests(fleet.queue_key, fleet.biz, one) for one in live_shards(fleet.biz, NOW)]
     return [BY_PRIORITY in one.index_information() for one in each]
 
 
-def test_the_index_of_a_large_collection_is_left_to_people_who_are_told_once_an_hour(
+def test_the_index_of_a_large_collection_is_left_to_people_who_are_notified_once_an_hour(
     mongo_connection, tenant
 ):
     # Large is whatever there is, the collection in which no request happens to be as well.
@@ -148,7 +150,7 @@ def test_the_index_of_a_large_collection_is_left_to_people_who_are_told_once_an_
     assert all(indexed(fleet))
 
 
-def test_building_that_takes_too_long_is_given_up_told_and_nobodys_trouble(
+def test_building_that_takes_too_long_is_given_up_reported_and_nobodys_trouble(
     mongo_connection, tenant
 ):
     hasty = MongoRequestStore(mongo_connection, build_seconds=1e-6)

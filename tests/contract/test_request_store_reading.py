@@ -21,7 +21,7 @@ from tests.contract.store_cases import (
     uuids,
 )
 from tests.kit.config import Spread
-from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.kernel import QueueKey, from_ms, to_ms
 from tests.kit.requests import Dead, RequestStore, Retry, State
 
 SECOND = timedelta(seconds=1)
@@ -33,7 +33,7 @@ def mixed_requests(fleet: Fleet) -> list:
     for n in range(6):
         at = NOW - MINUTE + n // 2 * SECOND
         for ids in (snowflakes(15, at, worker=n), uuids(7, at), object_ids(7, at), [n + 1]):
-            requests += [a_request(fleet.lane, i, at) for i in ids]
+            requests += [a_request(fleet.queue_key, i, at) for i in ids]
     fleet.insert(requests)
     return requests
 
@@ -136,15 +136,15 @@ def test_totals_count_every_state_and_the_records(fleet: Fleet) -> None:
         },
         8,
     )
-    own = fleet.ledgers.totals(fleet.lane, a_biz(states={"checked": 100}), NOW).own
+    own = fleet.ledgers.totals(fleet.queue_key, a_biz(states={"checked": 100}), NOW).own
     assert own == {100: 0}
 
 
 def test_two_bizs_of_one_tenant_may_name_the_same_place(fleet: Fleet) -> None:
-    other = Fleet(fleet.store, fleet.lane.tenant)
-    other.lane = Lane(fleet.lane.tenant, "news", "main")
-    mine = [a_request(fleet.lane, i) for i in (1, 2, 3)]
-    theirs = [a_request(other.lane, i) for i in (1, 2)]
+    other = Fleet(fleet.store, fleet.queue_key.tenant)
+    other.queue_key = QueueKey(fleet.queue_key.tenant, "news", "main")
+    mine = [a_request(fleet.queue_key, i) for i in (1, 2, 3)]
+    theirs = [a_request(other.queue_key, i) for i in (1, 2)]
 
     assert fleet.insert(mine).existing == other.insert(theirs).existing == frozenset()
     fleet.settle([done_with(c, {"n": 1}) for c in fleet.claim(mine)])
@@ -158,8 +158,10 @@ def test_two_bizs_of_one_tenant_may_name_the_same_place(fleet: Fleet) -> None:
 # ---- recovery ----------------------------------------------------------------------------------
 
 
-def test_recovery_is_told_what_is_stored_but_not_on_its_way(fleet: Fleet) -> None:
-    requests = [a_request(fleet.lane, i, NOW + n * SECOND) for n, i in enumerate(snowflakes(8))]
+def test_recovery_is_reported_what_is_stored_but_not_on_its_way(fleet: Fleet) -> None:
+    requests = [
+        a_request(fleet.queue_key, i, NOW + n * SECOND) for n, i in enumerate(snowflakes(8))
+    ]
     fleet.insert(requests)
     old, new = requests[:4], requests[4:]
     leased, waiting = fleet.claim([old[1]], "a"), fleet.claim([old[2]], "b")
@@ -226,7 +228,7 @@ def test_a_tenant_cannot_see_or_touch_what_is_another_ones(
 ) -> None:
     mine, theirs = Fleet(store, tenant), Fleet(store, tenant + "b")
     requests = mine.submit(9)
-    same = theirs.insert([a_request(theirs.lane, requests[0].id)])
+    same = theirs.insert([a_request(theirs.queue_key, requests[0].id)])
     claims = mine.claim(requests[:6])
     mine.settle([done_with(c, {"secret": 1}) for c in claims[:3]])
     held = claims[3:]
@@ -252,7 +254,7 @@ def test_a_tenant_cannot_see_or_touch_what_is_another_ones(
 
 def test_millisecond_times_are_kept_exactly(fleet: Fleet) -> None:
     at = from_ms(to_ms(NOW) + 123)
-    request = a_request(fleet.lane, snowflakes(1, at)[0], at)
+    request = a_request(fleet.queue_key, snowflakes(1, at)[0], at)
 
     fleet.insert([request])
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.config import Cast, Field, Rule, Selector, Spider
 from tests.kit.implementations import Backend, backend_over
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoRules
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import RuleStore
@@ -33,57 +33,60 @@ def another_process(backend: Backend) -> Callable[[], RuleStore]:
 
 
 @pytest.fixture
-def lane(tenant: str) -> Lane:
-    return Lane(tenant, "shop", "main")
+def queue_key(tenant: str) -> QueueKey:
+    return QueueKey(tenant, "shop", "main")
 
 
-def test_a_frozen_rule_is_read_back_as_it_was(
-    another_process: Callable[[], RuleStore], lane: Lane
+def test_a_rule_version_is_read_back_unchanged(
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
-    another_process().freeze(lane, "detail", RULE)
+    another_process().freeze(queue_key, "detail", RULE)
 
-    assert another_process().frozen(lane, "detail", RULE.version) == RULE
+    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
 
 
 def test_freezing_again_keeps_the_first(
-    another_process: Callable[[], RuleStore], lane: Lane
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
     reworded = Rule(description="other words", items=RULE.items, fields=RULE.fields)
     store = another_process()
-    store.freeze(lane, "detail", RULE)
-    store.freeze(lane, "detail", RULE)
+    store.freeze(queue_key, "detail", RULE)
+    store.freeze(queue_key, "detail", RULE)
 
-    another_process().freeze(lane, "detail", reworded)
+    another_process().freeze(queue_key, "detail", reworded)
 
     assert reworded.version == RULE.version
-    assert another_process().frozen(lane, "detail", RULE.version) == RULE
+    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
 
 
-def test_many_may_freeze_one_version_at_once(
-    another_process: Callable[[], RuleStore], lane: Lane
+def test_many_may_store_one_rule_version_at_once(
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
     stores = [another_process() for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda store: store.freeze(lane, "detail", RULE), stores))
+        list(pool.map(lambda store: store.freeze(queue_key, "detail", RULE), stores))
 
-    assert another_process().frozen(lane, "detail", RULE.version) == RULE
+    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
 
 
 def test_versions_names_bizs_and_tenants_are_kept_apart(
-    another_process: Callable[[], RuleStore], lane: Lane
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
     edited = Rule(fields={"title": Field(css="h2")})
     store = another_process()
-    store.freeze(lane, "detail", RULE)
-    store.freeze(lane, "detail", edited)
+    store.freeze(queue_key, "detail", RULE)
+    store.freeze(queue_key, "detail", edited)
 
-    assert store.frozen(lane, "detail", edited.version) == edited
-    assert store.frozen(lane, "detail", RULE.version) == RULE
-    assert store.frozen(lane, "list", RULE.version) is None
-    assert store.frozen(lane, "detail", "000000000000") is None
-    assert store.frozen(Lane(lane.tenant, "news", "main"), "detail", RULE.version) is None
-    assert store.frozen(Lane(lane.tenant + "b", "shop", "main"), "detail", RULE.version) is None
+    assert store.frozen(queue_key, "detail", edited.version) == edited
+    assert store.frozen(queue_key, "detail", RULE.version) == RULE
+    assert store.frozen(queue_key, "list", RULE.version) is None
+    assert store.frozen(queue_key, "detail", "000000000000") is None
+    assert store.frozen(QueueKey(queue_key.tenant, "news", "main"), "detail", RULE.version) is None
+    assert (
+        store.frozen(QueueKey(queue_key.tenant + "b", "shop", "main"), "detail", RULE.version)
+        is None
+    )
 
 
 SPIDER = Spider(
@@ -95,48 +98,46 @@ SPIDER = Spider(
 )
 
 
-def test_a_frozen_spider_is_read_back_as_a_spider(
-    another_process: Callable[[], RuleStore], lane: Lane
+def test_a_spiders_version_is_read_back_as_a_spider(
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
-    another_process().freeze(lane, "list", SPIDER)
-    another_process().freeze(lane, "detail", RULE)
+    another_process().freeze(queue_key, "list", SPIDER)
+    another_process().freeze(queue_key, "detail", RULE)
 
-    assert another_process().frozen(lane, "list", SPIDER.version) == SPIDER
-    assert another_process().frozen(lane, "detail", RULE.version) == RULE
+    assert another_process().frozen(queue_key, "list", SPIDER.version) == SPIDER
+    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
 
 
 def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
-    another_process: Callable[[], RuleStore], lane: Lane
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
     rule = Rule(key=("title",), schema=SPIDER.schema, fields=RULE.fields)
 
-    another_process().freeze(lane, "detail", rule)
+    another_process().freeze(queue_key, "detail", rule)
 
-    assert another_process().frozen(lane, "detail", rule.version) == rule
+    assert another_process().frozen(queue_key, "detail", rule.version) == rule
     assert rule.version not in {RULE.version, SPIDER.version}
 
 
 def test_a_name_that_was_a_rule_may_become_a_spider(
-    another_process: Callable[[], RuleStore], lane: Lane
+    another_process: Callable[[], RuleStore], queue_key: QueueKey
 ) -> None:
     store = another_process()
-    store.freeze(lane, "list", RULE)
-    store.freeze(lane, "list", SPIDER)
+    store.freeze(queue_key, "list", RULE)
+    store.freeze(queue_key, "list", SPIDER)
 
-    assert store.frozen(lane, "list", RULE.version) == RULE
-    assert store.frozen(lane, "list", SPIDER.version) == SPIDER
+    assert store.frozen(queue_key, "list", RULE.version) == RULE
+    assert store.frozen(queue_key, "list", SPIDER.version) == SPIDER
 
 
-def test_a_rule_that_was_frozen_before_there_were_spiders_is_read(
-    mongo_uri: str, lane: Lane
-) -> None:
+def test_a_rule_version_from_before_spiders_is_read(mongo_uri: str, queue_key: QueueKey) -> None:
     stored = b'{"fields":{"title":{"css":"h1","required":true}},"items":{"css":"li"}}'
-    name = f"{lane.tenant}/{lane.biz}/detail/0123456789ab"
+    name = f"{queue_key.tenant}/{queue_key.biz}/detail/0123456789ab"
     with nodes_at(mongo_uri) as nodes:
         nodes.control("rules").insert_one(
-            {"_id": name, "tenant": lane.tenant, "biz": lane.biz, "rule": stored}
+            {"_id": name, "tenant": queue_key.tenant, "biz": queue_key.biz, "rule": stored}
         )
 
-        found = MongoRules(nodes).frozen(lane, "detail", "0123456789ab")
+        found = MongoRules(nodes).frozen(queue_key, "detail", "0123456789ab")
 
     assert found == Rule(items=Selector(css="li"), fields={"title": Field(css="h1", required=True)})

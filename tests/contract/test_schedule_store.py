@@ -8,7 +8,7 @@ import msgspec
 
 from tests.kit.implementations import fixture_over
 from tests.kit.schedules import (
-    LOOKS_APART,
+    SCAN_GAP,
     Missed,
     Outcome,
     OutcomeKind,
@@ -254,13 +254,13 @@ def test_tenants_have_their_turns(store: ScheduleStore, tenant: str) -> None:
 def test_ticks_that_come_to_no_end_are_behind_since_the_first(store: ScheduleStore) -> None:
     began = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)  # after other tests' looks
     minute = timedelta(minutes=1)
-    store.end_look()
+    store.end_scan()
 
-    assert store.begin_look(began) == began
-    assert store.begin_look(began + minute) == began
-    assert store.begin_look(began + 2 * minute) == began
-    store.end_look()
-    assert store.begin_look(began + 3 * minute) == began + 3 * minute
-    late = began + 3 * minute + LOOKS_APART + minute
-    assert store.begin_look(late) == late, "none ran in between"
-    store.end_look()
+    assert store.begin_scan(began) == began
+    assert store.begin_scan(began + minute) == began
+    assert store.begin_scan(began + 2 * minute) == began
+    store.end_scan()
+    assert store.begin_scan(began + 3 * minute) == began + 3 * minute
+    late = began + 3 * minute + SCAN_GAP + minute
+    assert store.begin_scan(late) == late, "none ran in between"
+    store.end_scan()

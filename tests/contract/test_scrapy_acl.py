@@ -13,7 +13,7 @@ from tests.contract.redis_users import rules_of
 from tests.kit.cli import run
 from tests.kit.patience import patient
 from tests.kit.redis import RedisConnection
-from tests.kit.scrapy import MAKES, RedisCrawl
+from tests.kit.scrapy import FINGERPRINTERS, RedisCrawl
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually
@@ -149,7 +149,7 @@ def importing(server, everything, monkeypatch) -> Iterator[list[str]]:
     """The command, over what a scrapy-redis crawl has left."""
     client, url = everything.client, "http://shop.example/1"
     client.zadd("old:requests", {pickle.dumps({"url": url, "callback": "parse"}): 0})
-    client.sadd("old:dupefilter", MAKES["scrapy-redis"](Request(url)).hex())
+    client.sadd("old:dupefilter", FINGERPRINTERS["scrapy-redis"](Request(url)).hex())
     client.rpush("old:start_urls", "http://shop.example/2")
     monkeypatch.setenv("SCRAPY_REDIS_PASSWORD", "secret")
     monkeypatch.setenv("CRAWLFLEET_REDIS_PASSWORD", "secret")

@@ -33,7 +33,7 @@ def test_a_crawl_that_cannot_begin_says_why_in_a_line_and_fails(project: Crawls,
     assert "Traceback" not in log
 
 
-def test_a_setting_that_nobody_knows_is_told_with_the_likely_one(project: Crawls):
+def test_an_unknown_setting_is_reported_with_the_likely_one(project: Crawls):
     log = project.run(
         "pages", "-s", "CRAWLFLEET_BATCHES=5", "-s", "CRAWLFLEET_REDIS_URL=redis://127.0.0.1:1"
     )

@@ -97,7 +97,7 @@ def test_start_urls_of_another_slot_are_queued_whatever_holds_them(
 
 
 @pytest.mark.parametrize("step", ["crawl_enter_starts", "crawl_taken"])
-def test_what_a_process_left_on_its_way_enters_once_by_another(
+def test_a_batch_in_transit_of_a_dead_process_enters_once(
     cluster_connection, redis_cluster_url, source, tenant, step
 ):
     client = cluster_connection.client
@@ -137,6 +137,6 @@ def test_who_is_slow_with_a_batch_does_not_bring_it_again(
     assert [each.content.decode() for each in crawl.lease(99)[0]] == URLS
 
 
-def test_a_source_whose_name_leaves_no_way_beside_it_is_refused(crawl):
+def test_a_source_whose_name_has_no_usable_hash_tag_is_refused(crawl):
     with pytest.raises(ConfigError, match="another name"):
         crawl.absorb("odd}name", 1)

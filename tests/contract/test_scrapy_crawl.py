@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.recovery import RedisBizs
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
@@ -184,7 +184,7 @@ def test_start_urls_that_somebody_pushes_survive_the_process_that_read_them(
 
 
 def test_a_biz_that_there_is_not_ends_the_crawl_before_it_begins(project: Crawls, tenant):
-    RedisBizs(project.connection).tell({tenant: [Lane(tenant, "docs", "main")]})
+    RedisBizs(project.connection).tell({tenant: [QueueKey(tenant, "docs", "main")]})
     with LinkedSite() as site:
         site_is = ("-a", f"site={site.url}/0")
         refused = project.begin("pages", *site_is, "-s", "CRAWLFLEET_BIZ=nobiz")
@@ -199,11 +199,13 @@ def test_a_biz_that_there_is_not_ends_the_crawl_before_it_begins(project: Crawls
     assert project.pages() == ALL
 
 
-def test_where_nobody_has_told_of_bizs_items_are_taken_and_the_log_says_so(project: Crawls, tenant):
+def test_where_nobody_has_reported_of_bizs_items_are_taken_and_the_log_says_so(
+    project: Crawls, tenant
+):
     with LinkedSite() as site:
         log = project.run("pages", "-a", f"site={site.url}/0")
 
     assert project.pages() == ALL
     assert "no fleet has said yet" in log
     gone = RedisBizs(project.connection).tell({tenant: []})
-    assert gone == [Lane(tenant, "docs", "main")]
+    assert gone == [QueueKey(tenant, "docs", "main")]

@@ -80,7 +80,7 @@ def dies_with(part, *, times, number=10, attempts=3):
         )
 
 
-def test_what_was_begun_too_often_is_given_to_be_put_aside(part, any_redis):
+def test_a_request_begun_too_often_is_handed_over_as_dead(part, any_redis):
     part().push(pushed("a"))
     dies_with(part, times=3)
 
@@ -170,7 +170,7 @@ def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, any_redis
     assert not client.exists(key)
 
 
-def test_what_is_buried_is_kept_with_its_reason(part, any_redis):
+def test_a_dead_request_is_kept_with_its_reason(part, any_redis):
     part().push(pushed("bad"))
     [held] = ids(part("a").lease(1))
 
@@ -207,7 +207,7 @@ def test_a_run_begins_anew_when_nothing_of_the_last_one_is_left(part):
         (Forget.ALWAYS, True, True),
     ],
 )
-def test_the_last_one_to_leave_forgets_as_it_is_told(part, forget, left, forgotten):
+def test_the_last_process_to_leave_forgets_as_configured(part, forget, left, forgotten):
     part("a").enter()
     part("b").enter()
     part("a").push(marked("x"))
@@ -245,9 +245,9 @@ def test_a_flush_forgets_everything_unless_others_take_part(part):
     assert part("b").push(marked("x")) == [True]
 
 
-def test_the_make_of_the_fingerprints_is_told_to_whoever_enters(part):
+def test_a_process_that_enters_learns_the_fingerprinter(part):
     assert part().known() == (0, "")
-    part().made_as("scrapy-2.6")
+    part().set_fingerprinter("scrapy-2.6")
     part().learn([b"x"])
 
     assert part().known() == (1, "scrapy-2.6")
@@ -273,7 +273,7 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(part, any_
     part("gone", lease_ms=1).lease(1)
     eventually(lambda: part("a").lease(1)[1], what="what its process has left is taken over")
     part("a").push(marked("z"))
-    part("a").made_as("scrapy-redis")
+    part("a").set_fingerprinter("scrapy-redis")
 
     rows = dict(
         re.findall(

@@ -14,7 +14,7 @@ from tests.kit.cli import run
 from tests.kit.executors import load_request
 from tests.kit.kernel import UnknownBizError, UnknownRuleError
 from tests.kit.redis import RedisConnection
-from tests.kit.scrapy import DupeFilter, RedisCrawl, joint_of
+from tests.kit.scrapy import DupeFilter, RedisCrawl, session_of
 from tests.kit.sdk import Submitted, sdk
 
 
@@ -185,9 +185,9 @@ def test_requests_and_fingerprints_move_to_our_scheduler_once(
         },
     )
     crawler.spider = old.spider
-    joint = joint_of(crawler)
-    joint.fingerprints = crawl.enter().fingerprints
-    joint.crawl = crawl
+    session = session_of(crawler)
+    session.fingerprints = crawl.enter().fingerprints
+    session.crawl = crawl
     assert DupeFilter.from_crawler(crawler).request_seen(seen)
     assert not DupeFilter.from_crawler(crawler).request_seen(scrapy.Request("https://new.example/"))
 
@@ -216,7 +216,7 @@ def test_requests_and_start_urls_become_requests_of_a_biz_once(old, imported, ap
     assert json.loads(listed["meta"]["scrapy"]) == {"meta": {"page": 1}}
 
 
-def test_a_malicious_pickle_is_told_and_left_and_does_nothing(
+def test_a_malicious_pickle_is_reported_and_left_and_does_nothing(
     old, imported, redis_connection, tenant, tmp_path
 ):
     trace = tmp_path / "trace"
@@ -242,7 +242,7 @@ def test_a_malicious_pickle_is_told_and_left_and_does_nothing(
     assert crawl_of(redis_connection, tenant, old).load().queued == 2
 
 
-def test_start_urls_move_to_another_redis_and_the_source_is_deleted_when_told(
+def test_start_urls_move_to_another_redis_and_the_source_is_deleted_on_request(
     old, imported, redis_url, tenant
 ):
     old.queue_requests(2)
@@ -346,7 +346,7 @@ def test_an_option_of_the_other_target_is_refused(old, imported, api, arguments)
     assert "--to " in said
 
 
-def test_people_are_told_which_requests_cannot_be_read(old, redis_url, capsys):
+def test_unreadable_requests_are_listed(old, redis_url, capsys):
     old.client.zadd(f"{old.name}:requests", {b"(junk https://shop.example/7": 1})
 
     run(["import", "scrapy-redis", redis_url, "--spider", old.name, "--to", "scheduler"])
@@ -355,7 +355,7 @@ def test_people_are_told_which_requests_cannot_be_read(old, redis_url, capsys):
     assert "request 1 of the queue, https://shop.example/7: is no pickle" in said
 
 
-def test_a_redis_that_is_away_is_said(old, capsys):
+def test_an_unavailable_redis_is_reported(old, capsys):
     arguments = ["import", "scrapy-redis", "redis://127.0.0.1:1", "--spider", "s", "--biz", "b"]
 
     assert run(arguments) == 3

@@ -11,9 +11,9 @@ from scrapy.http import TextResponse
 
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.scrapy_cases import FedSpider, ShopSpider, Station
-from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.kernel import ConfigError, QueueKey, StoreUnavailableError
 from tests.kit.patience import patient
-from tests.kit.queue import lane_keys
+from tests.kit.queue import redis_keys
 from tests.kit.records import LARGEST_ITEM, item_of, wire_of
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Item
@@ -30,7 +30,7 @@ def station(redis_url, tenant):
 
     yield make
     for each in made:
-        each.joint.connection.close()
+        each.session.connection.close()
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_request_is_finished_when_the_engine_is_done_with_it_and_not_before(
     here.tick()
 
     assert (redis.zcard(keys.leases), redis.zcard(keys.queue)) == (0, 1)
-    assert redis.hlen(lane_keys(Lane(tenant, "garden", "main")).items) == 1
+    assert redis.hlen(redis_keys(QueueKey(tenant, "garden", "main")).items) == 1
 
 
 def test_what_a_process_is_at_still_is_not_begun_again_though_its_lease_had_ended(
@@ -113,10 +113,10 @@ def test_an_item_whose_page_is_not_known_yet_holds_its_request_back_for_a_while(
     here.tick(1.0)
 
     assert redis.zcard(keys.leases) == 0
-    assert redis.hlen(lane_keys(Lane(tenant, "garden", "main")).items) == 1
+    assert redis.hlen(redis_keys(QueueKey(tenant, "garden", "main")).items) == 1
 
 
-def test_duplicates_are_refused_here_or_by_redis_and_the_engine_is_told(station):
+def test_duplicates_are_refused_here_or_by_redis_and_the_engine_hears_of_it(station):
     one, two = station(), station()
     assert one.scheduler.enqueue_request(request(1))
     assert not one.scheduler.enqueue_request(request(1))
@@ -148,7 +148,7 @@ def test_a_start_request_is_queued_once_but_its_retries_are_no_start_requests(st
     assert one.take().meta["retry_times"] == 1
 
 
-def test_what_json_cannot_hold_is_done_by_this_process_and_the_key_is_told_once(station, caplog):
+def test_a_request_that_json_cannot_hold_stays_local_and_its_key_is_logged_once(station, caplog):
     here, there = station(), station()
     with caplog.at_level(logging.WARNING):
         for number in range(3):
@@ -165,9 +165,7 @@ def test_what_json_cannot_hold_is_done_by_this_process_and_the_key_is_told_once(
     assert "3 requests " in caplog.text
 
 
-def test_what_cannot_be_read_again_is_put_aside_and_the_crawl_goes_on(
-    station, redis, tenant, caplog
-):
+def test_an_unreadable_request_is_dead_and_the_crawl_goes_on(station, redis, tenant, caplog):
     here, keys = station(), crawl_keys(tenant, "shop")
     here.scheduler.enqueue_request(request(1, callback=here.spider.lamp))
     here.scheduler.enqueue_request(request(2))
@@ -202,7 +200,7 @@ def test_start_urls_may_be_several_requests_or_none_or_nonsense(station, redis, 
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (0, 0)
 
 
-def test_a_spider_that_waits_for_start_urls_does_not_close_unless_it_is_told_when(station):
+def test_a_spider_that_waits_for_start_urls_closes_only_where_a_limit_is_set(station):
     def idle(here):
         results = here.crawler.signals.send_catch_log(
             signals.spider_idle, spider=here.spider, dont_log=DontCloseSpider
@@ -274,7 +272,7 @@ def test_nothing_is_finished_while_redis_is_away_and_everything_when_it_is_back(
         here = station(url=patient(server.url))
         here.scheduler.enqueue_request(request(1))
         taken = here.take()
-        client = here.joint.connection.client
+        client = here.session.connection.client
         client.config_set("maxmemory", "1")  # every write that needs memory is refused
         for number in range(2, 40):
             here.scheduler.enqueue_request(request(number))
@@ -284,7 +282,7 @@ def test_nothing_is_finished_while_redis_is_away_and_everything_when_it_is_back(
         assert here.take() is None
         assert here.scheduler.has_pending_requests()
         assert len(here.scheduler) == 38
-        keys = here.joint.crawl.keys
+        keys = here.session.crawl.keys
         assert client.zcard(keys.leases) == 1
         assert [record.levelname for record in caplog.records].count("WARNING") == 1
 
@@ -304,15 +302,15 @@ def test_a_page_is_finished_when_what_it_has_led_to_is_queued_and_not_before(
     taken = here.take()
     here.scheduler.enqueue_request(request(2))
     here.slot.inprogress.remove(taken)
-    push = here.joint.crawl.push
-    here.joint.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push
+    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
 
     here.tick()
 
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (0, 1)
-    here.joint.crawl.push = push
+    here.session.crawl.push = push
     here.tick(2.0)
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 0)
 
@@ -323,8 +321,8 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
     here, keys = station(bounds={"most": 3, "together": 2}), crawl_keys(tenant, "shop")
     here.scheduler.enqueue_request(request(1))
     taken = here.take()
-    push = here.joint.crawl.push
-    here.joint.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push
+    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
     answers = [here.scheduler.enqueue_request(request(number)) for number in range(2, 9)]
@@ -332,7 +330,7 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
     assert here.closed == [scheduler.AWAY_REASON]
     here.slot.inprogress.remove(taken)
 
-    here.joint.crawl.push = push
+    here.session.crawl.push = push
     here.scheduler.close(scheduler.AWAY_REASON)
 
     # The page whose links were lost is queued again beside those that were kept.
@@ -342,13 +340,13 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
 def test_a_start_url_whose_requests_are_lost_is_done_again(station, redis, tenant):
     here, keys = station(FedSpider, bounds={"most": 1, "together": 1}), crawl_keys(tenant, "fed")
     redis.rpush("fed:start_urls", "two")
-    push = here.joint.crawl.push
-    here.joint.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push
+    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
 
     assert here.take() is None
-    here.joint.crawl.push = push
+    here.session.crawl.push = push
     here.scheduler.close(scheduler.AWAY_REASON)
 
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 1)
@@ -400,7 +398,7 @@ def test_an_item_that_its_page_would_make_too_large_holds_up_nobody(station, red
 
     here.tick()
 
-    items = redis.hvals(lane_keys(Lane(tenant, "garden", "main")).items)
+    items = redis.hvals(redis_keys(QueueKey(tenant, "garden", "main")).items)
     urls = [item_of(item).url for item in sorted(items, key=len)]
     assert urls == ["https://shop.example/1", ""]
     assert redis.zcard(keys.leases) == 0
@@ -413,7 +411,7 @@ def test_the_same_item_object_given_twice_is_two_items(station, redis, tenant):
     here.pipeline.process_item(item)
 
     assert here.pipeline.flush(True) == 2
-    assert redis.hlen(lane_keys(Lane(tenant, "garden", "main")).items) == 2
+    assert redis.hlen(redis_keys(QueueKey(tenant, "garden", "main")).items) == 2
 
 
 def test_a_project_may_keep_a_dupefilter_of_its_own(station):
@@ -427,7 +425,7 @@ def test_a_project_may_keep_a_dupefilter_of_its_own(station):
     assert [ours.request_seen(request(1)) for _ in range(2)] == [False, True]
 
 
-def test_wrong_settings_are_told_all_at_once(redis_url):
+def test_wrong_settings_are_reported_all_at_once(redis_url):
     with pytest.raises(ConfigError) as refused:
         Station("", "Not a slug", CRAWLFLEET_BATCH="many", CRAWLFLEET_ORDER="best", name="x")
 

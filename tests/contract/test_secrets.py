@@ -43,12 +43,12 @@ def test_a_forgotten_secret_is_asked_for_again(manager):
     assert secrets.read("crawlfleet/test/nodes/main") == "rotated"
 
 
-def test_a_secret_that_is_not_there_is_a_mistake_of_the_setup(manager):
+def test_a_secret_that_is_not_there_is_a_error_of_the_setup(manager):
     with pytest.raises(ConfigError, match="secret nope:"):
         Secrets(manager).read("nope")
 
 
-def test_a_secret_of_bytes_is_a_mistake_of_the_setup(manager):
+def test_a_secret_of_bytes_is_a_error_of_the_setup(manager):
     with pytest.raises(ConfigError, match="secret bytes:"):
         Secrets(manager).read("bytes")
 

@@ -22,20 +22,20 @@ from tests.contract.seed_cases import (
 )
 from tests.contract.store_cases import NOW, a_generation
 from tests.kit.config import SeedPolicy
-from tests.kit.frontier import Offer, Seed, SeedStore, Segment
+from tests.kit.frontier import Seed, SeedSpec, SeedStore, Segment
 from tests.kit.implementations import fixture_over
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.waiting import eventually
 
 store = fixture_over(SeedStore)
 
 
 @pytest.fixture
-def bed(store: SeedStore, lane: Lane) -> Bed:
-    return Bed(store, lane)
+def bed(store: SeedStore, queue_key: QueueKey) -> Bed:
+    return Bed(store, queue_key)
 
 
-def test_a_seed_is_read_back_as_it_was_offered(bed):
+def test_a_seed_is_read_back_as_it_was_added(bed):
     seed = a_seed(1)
 
     assert bed.insert(seed) == set()
@@ -43,7 +43,7 @@ def test_a_seed_is_read_back_as_it_was_offered(bed):
     assert bed.find() == [seed]
 
 
-def test_a_seed_may_be_stored_as_handed_out_already(bed):
+def test_a_seed_may_be_stored_as_dispatched_already(bed):
     """A request that is at work becomes a seed of its own page."""
     seed = a_seed(1, state=HANDED, request=2**62, handed_at=NOW, due_at=NOW + HOUR)
 
@@ -51,19 +51,19 @@ def test_a_seed_may_be_stored_as_handed_out_already(bed):
 
     assert bed.find() == [seed]
     assert bed.overdue(NOW + 2 * HOUR) == [seed]
-    assert bed.hand_out(7) == []
+    assert bed.dispatch(7) == []
     assert bed.ended(seed) == 1
 
 
 def test_a_key_is_stored_once_a_segment_and_again_in_another(bed):
     first, second = seeds_of(1, 2)
     bed.insert(first)
-    later = replace(first, offer=Offer(url="https://other.example/", rule="x"))
+    later = replace(first, spec=SeedSpec(url="https://other.example/", rule="x"))
 
     assert bed.insert(later, second) == {first.key}
     assert bed.insert(a_seed(1, TOMORROW)) == set()
 
-    assert sorted(bed.find("2026-03-01"), key=lambda s: s.offer.meta["n"]) == [first, second]
+    assert sorted(bed.find("2026-03-01"), key=lambda s: s.spec.meta["n"]) == [first, second]
     assert bed.known(first, a_seed(3)) == {first.key}
     assert bed.known(first, segment=TOMORROW) == {first.key}
     assert bed.known(second, segment=TOMORROW) == set()
@@ -72,23 +72,23 @@ def test_a_key_is_stored_once_a_segment_and_again_in_another(bed):
 def test_nothing_may_be_asked_for(bed):
     assert bed.insert() == set()
     assert bed.known() == set()
-    assert bed.hand_out() == []
+    assert bed.dispatch() == []
     assert (bed.ended(), bed.release(), bed.forget()) == (0, 0, 0)
-    bed.store.extend(bed.lane, bed.biz, [], NOW)
+    bed.store.extend(bed.queue_key, bed.biz, [], NOW)
     assert (bed.find(), bed.totals(), bed.ready(), bed.overdue(NOW)) == ([], [], 0, [])
-    assert bed.hand_out(1, 2) == []
+    assert bed.dispatch(1, 2) == []
 
 
 def test_whoever_races_a_key_is_stored_once(bed):
     seeds = seeds_of(*range(40))
     barrier = Barrier(8)
 
-    def offer(_: int) -> set[str]:
+    def add(_: int) -> set[str]:
         barrier.wait()
         return bed.insert(*seeds)
 
     with ThreadPoolExecutor(8) as pool:
-        known = list(pool.map(offer, range(8)))
+        known = list(pool.map(add, range(8)))
 
     assert sum(len(seeds) - len(each) for each in known) == len(seeds)
     assert len(bed.find()) == len(seeds)
@@ -97,10 +97,10 @@ def test_whoever_races_a_key_is_stored_once(bed):
 def test_tenants_and_bizs_are_kept_apart(bed, store, tenant):
     bed.insert(a_seed(1))
 
-    for lane in (Lane(f"{tenant}b", "docs", "main"), Lane(tenant, "other", "main")):
-        other = Bed(store, lane)
+    for queue_key in (QueueKey(f"{tenant}b", "docs", "main"), QueueKey(tenant, "other", "main")):
+        other = Bed(store, queue_key)
         assert other.known(a_seed(1)) == set()
-        assert (other.find(), other.hand_out(1), other.ready()) == ([], [], 0)
+        assert (other.find(), other.dispatch(1), other.ready()) == ([], [], 0)
         assert other.forget(a_seed(1)) == 0
         assert other.insert(a_seed(1)) == set()
     assert bed.find() == [a_seed(1)]
@@ -109,26 +109,26 @@ def test_tenants_and_bizs_are_kept_apart(bed, store, tenant):
 # ---- handed out --------------------------------------------------------------------------------
 
 
-def test_the_longest_due_are_handed_out_first_each_as_its_request(bed):
+def test_the_longest_due_are_dispatched_first_each_as_its_request(bed):
     seeds = [a_seed(n, due_at=NOW - timedelta(minutes=n)) for n in range(5)]
     bed.insert(*seeds)
 
-    handed = bed.hand_out(11, 12, 13)
+    handed = bed.dispatch(11, 12, 13)
 
-    assert [seed.offer.meta["n"] for seed in handed] == [4, 3, 2]
+    assert [seed.spec.meta["n"] for seed in handed] == [4, 3, 2]
     assert [seed.request for seed in handed] == [11, 12, 13]
     assert {seed.state for seed in handed} == {HANDED}
     assert {(seed.due_at, seed.handed_at, seed.tries) for seed in handed} == {(NOW + HOUR, NOW, 1)}
     assert sorted(bed.find(state=HANDED), key=lambda seed: seed.request) == handed
-    assert [seed.request for seed in bed.hand_out(*"ab" * 2, now=NOW)] == ["a", "b"]
-    assert bed.hand_out(14) == []
+    assert [seed.request for seed in bed.dispatch(*"ab" * 2, now=NOW)] == ["a", "b"]
+    assert bed.dispatch(14) == []
 
 
 def test_ids_of_every_kind_come_back_as_they_were(bed):
     ids = [2**62, 7, "0198c0de" * 4, "65f0aa11" * 3]
     bed.insert(*seeds_of(*range(4)))
 
-    handed = bed.hand_out(*ids)
+    handed = bed.dispatch(*ids)
 
     assert [seed.request for seed in handed] == ids
     assert {type(seed.request) for seed in handed} == {int, str}
@@ -138,27 +138,27 @@ def test_seeds_of_a_future_segment_wait_for_their_time(bed):
     bed.insert(a_seed(1), a_seed(1, TOMORROW))
 
     assert bed.ready() == 1
-    assert [seed.segment for seed in bed.hand_out(1, 2)] == [TODAY.name]
+    assert [seed.segment for seed in bed.dispatch(1, 2)] == [TODAY.name]
     later = TOMORROW.starts_at
     assert bed.ready(later) == 1
-    assert [seed.segment for seed in bed.hand_out(3, 4, now=later)] == [TOMORROW.name]
+    assert [seed.segment for seed in bed.dispatch(3, 4, now=later)] == [TOMORROW.name]
 
 
 def test_ready_ones_are_counted_up_to_a_limit(bed):
     bed.insert(*seeds_of(*range(10)))
 
     assert (bed.ready(), bed.ready(limit=4)) == (10, 4)
-    bed.hand_out(*range(1, 8))
+    bed.dispatch(*range(1, 8))
     assert bed.ready() == 3
 
 
-def test_two_that_hand_out_at_once_take_different_seeds(bed):
+def test_two_dispatchers_at_once_take_different_seeds(bed):
     bed.insert(*seeds_of(*range(60)))
     barrier = Barrier(6)
 
     def take(number: int) -> list[Seed]:
         barrier.wait()
-        return bed.hand_out(*range(number * 100 + 1, number * 100 + 31))
+        return bed.dispatch(*range(number * 100 + 1, number * 100 + 31))
 
     with ThreadPoolExecutor(6) as pool:
         handed = [seed for part in pool.map(take, range(6)) for seed in part]
@@ -168,21 +168,21 @@ def test_two_that_hand_out_at_once_take_different_seeds(bed):
     stored = {seed.id: seed.request for seed in bed.find(state=HANDED)}
     assert stored == {seed.id: seed.request for seed in handed}
     assert len(handed) + bed.ready() == 60
-    assert bed.store.handed(bed.lane, bed.biz, 100) == len(handed)
+    assert bed.store.handed(bed.queue_key, bed.biz, 100) == len(handed)
 
 
 # ---- looked after ------------------------------------------------------------------------------
 
 
-def test_what_was_handed_out_and_not_heard_of_is_overdue(bed):
+def test_a_dispatched_seed_that_has_not_ended_in_time_is_overdue(bed):
     bed.insert(*seeds_of(1, 2, 3))
-    first, second = bed.hand_out(1, 2)
+    first, second = bed.dispatch(1, 2)
 
     assert bed.overdue(NOW + HOUR) == []
     late = NOW + HOUR + timedelta(seconds=1)
     assert [seed.id for seed in bed.overdue(late)] == sorted([first.id, second.id])
     assert len(bed.overdue(late, limit=1)) == 1
-    bed.store.extend(bed.lane, bed.biz, [first], NOW + 2 * HOUR)
+    bed.store.extend(bed.queue_key, bed.biz, [first], NOW + 2 * HOUR)
     bed.ended(second)
     assert bed.overdue(late) == []
     assert [seed.id for seed in bed.overdue(NOW + 3 * HOUR)] == [first.id]
@@ -190,12 +190,12 @@ def test_what_was_handed_out_and_not_heard_of_is_overdue(bed):
 
 def test_an_extension_for_another_request_has_no_effect(bed):
     bed.insert(a_seed(1))
-    [old] = bed.hand_out(1)
+    [old] = bed.dispatch(1)
     bed.ended(old, why="dead")
     bed.release(old)
-    [new] = bed.hand_out(2)
+    [new] = bed.dispatch(2)
 
-    bed.store.extend(bed.lane, bed.biz, [old], NOW + 9 * HOUR)
+    bed.store.extend(bed.queue_key, bed.biz, [old], NOW + 9 * HOUR)
 
     assert bed.find() == [new]
 
@@ -205,7 +205,7 @@ def test_an_extension_for_another_request_has_no_effect(bed):
 
 def test_a_seed_ends_well_or_with_a_reason_and_once(bed):
     bed.insert(*seeds_of(1, 2, 3))
-    first, second, third = bed.hand_out(1, 2, 3)
+    first, second, third = bed.dispatch(1, 2, 3)
     later = NOW + timedelta(minutes=5)
 
     assert bed.ended(first, now=later) == 1
@@ -221,7 +221,7 @@ def test_a_seed_ends_well_or_with_a_reason_and_once(bed):
 
 def test_seeds_that_end_together_end_each_in_its_own_way(bed):
     bed.insert(*seeds_of(1, 2, 3, 4, 5))
-    done, gone, slow, refused, stale = bed.hand_out(1, 2, 3, 4, 5)
+    done, gone, slow, refused, stale = bed.dispatch(1, 2, 3, 4, 5)
     ends = {
         done.id: (1, ""),
         gone.id: (2, "PageGone: 404"),
@@ -230,7 +230,7 @@ def test_seeds_that_end_together_end_each_in_its_own_way(bed):
         stale.id: (99, ""),
     }
 
-    assert bed.store.ended(bed.lane, bed.biz, ends, NOW) == 4
+    assert bed.store.ended(bed.queue_key, bed.biz, ends, NOW) == 4
 
     assert {seed.id: (seed.state, seed.why) for seed in bed.find()} == {
         done.id: (FINISHED, ""),
@@ -243,7 +243,7 @@ def test_seeds_that_end_together_end_each_in_its_own_way(bed):
 
 def test_a_failed_seed_ends_well_when_its_request_is_replayed_and_does(bed):
     bed.insert(a_seed(1))
-    [seed] = bed.hand_out(1)
+    [seed] = bed.dispatch(1)
     bed.ended(seed, why="503")
 
     assert bed.ended(replace(seed, request=2)) == 0
@@ -256,7 +256,7 @@ def test_a_failed_seed_ends_well_when_its_request_is_replayed_and_does(bed):
 
 def test_an_ended_seed_is_still_known(bed):
     bed.insert(a_seed(1))
-    bed.ended(*bed.hand_out(1))
+    bed.ended(*bed.dispatch(1))
 
     assert bed.insert(a_seed(1)) == {a_seed(1).key}
     assert bed.known(a_seed(1)) == {a_seed(1).key}
@@ -265,7 +265,7 @@ def test_an_ended_seed_is_still_known(bed):
 
 def test_failed_and_finished_seeds_are_released_others_are_not(bed):
     bed.insert(*seeds_of(1, 2, 3, 4))
-    done, dead, handed = bed.hand_out(1, 2, 3)
+    done, dead, handed = bed.dispatch(1, 2, 3)
     bed.ended(done)
     bed.ended(dead, why="404")
     later = NOW + timedelta(minutes=1)
@@ -278,12 +278,12 @@ def test_failed_and_finished_seeds_are_released_others_are_not(bed):
     assert (again.request, again.handed_at) == (None, None)
     assert len(bed.find(state=READY)) == 3
     assert bed.ended(dead) == 0, "the old request has nothing to say any more"
-    assert {seed.tries for seed in bed.hand_out(5, 6, 7, now=later)} == {1, 2}
+    assert {seed.tries for seed in bed.dispatch(5, 6, 7, now=later)} == {1, 2}
 
 
 def test_a_forgotten_seed_is_accepted_anew(bed):
     bed.insert(*seeds_of(1, 2))
-    bed.hand_out(1)
+    bed.dispatch(1)
 
     assert bed.forget(a_seed(1), a_seed(1), a_seed(3)) == 1
 
@@ -302,7 +302,7 @@ def test_ended_seeds_are_forgotten_after_the_archive_and_their_segment(bed):
         a_seed(4, due_at=long_ago),
         a_seed(5, old, due_at=long_ago + HOUR),
     )
-    handed = bed.hand_out(1, 2, 3, now=long_ago)
+    handed = bed.dispatch(1, 2, 3, now=long_ago)
     assert len(handed) == 3
     bed.ended(*handed, now=long_ago)
 
@@ -310,15 +310,15 @@ def test_ended_seeds_are_forgotten_after_the_archive_and_their_segment(bed):
     eventually(lambda: {seed.id for seed in bed.find()} == left, what="the archive was emptied")
 
 
-def test_another_life_of_the_archive_comes_into_force(store, lane):
+def test_another_life_of_the_archive_comes_into_force(store, queue_key):
     a_week_ago = NOW - 7 * DAY
     old = Segment("2026-01-01", a_week_ago, a_week_ago + HOUR)
-    long_lived = Bed(store, lane)
+    long_lived = Bed(store, queue_key)
     long_lived.insert(a_seed(1, old, due_at=a_week_ago))
-    long_lived.ended(*long_lived.hand_out(1, now=a_week_ago), now=a_week_ago)
+    long_lived.ended(*long_lived.dispatch(1, now=a_week_ago), now=a_week_ago)
     assert len(long_lived.find()) == 1
 
-    short_lived = Bed(store, lane, seeds=SeedPolicy(archive_days=2))
+    short_lived = Bed(store, queue_key, seeds=SeedPolicy(archive_days=2))
     short_lived.insert(*seeds_of(*range(2, 30)))
 
 
@@ -328,16 +328,16 @@ def wider(moment: datetime):
     return (a_generation(), a_generation(starts_at=moment, nodes=nodes))
 
 
-def test_a_new_generation_neither_loses_nor_doubles_seeds(store, lane):
-    before = Bed(store, lane)
+def test_a_new_generation_neither_loses_nor_doubles_seeds(store, queue_key):
+    before = Bed(store, queue_key)
     soon = Segment(f"{NOW + 3 * DAY:%Y-%m-%d}", NOW + 3 * DAY, NOW + 4 * DAY)
     seeds = seeds_of(*range(40), segment=soon)
     before.insert(*seeds)
-    after = Bed(store, lane, generations=wider(NOW + DAY))
+    after = Bed(store, queue_key, generations=wider(NOW + DAY))
 
     assert after.insert(*seeds, a_seed(99, soon)) == {seed.key for seed in seeds}
     assert after.known(*seeds, segment=soon) == {seed.key for seed in seeds}
-    handed = after.hand_out(*range(1, 60), now=soon.starts_at)
+    handed = after.dispatch(*range(1, 60), now=soon.starts_at)
     assert len(handed) == 41
     assert after.ended(*handed, why="dead", now=soon.starts_at) == 41
     assert after.release(*handed[:20]) == 20

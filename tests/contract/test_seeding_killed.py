@@ -14,7 +14,7 @@ import pytest
 from tests.contract import seed_process
 from tests.contract.seed_process import BIZ, URLS
 from tests.kit.frontier import MongoSeeds, SeedState
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoNodes, MongoRequestStore
 from tests.kit.patience import PATIENT
 from tests.kit.requests import State
@@ -57,13 +57,13 @@ def test_a_crawl_that_is_killed_again_and_again_does_each_page_once(
     assert told.splitlines()[-1].startswith("done "), killed_at
 
     nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
-    lane = Lane(tenant, "docs", "main")
-    kept = MongoSeeds(nodes).find(lane, BIZ, segment=None, state=None, after=None, limit=999)
+    queue_key = QueueKey(tenant, "docs", "main")
+    kept = MongoSeeds(nodes).find(queue_key, BIZ, segment=None, state=None, after=None, limit=999)
     found = MongoRequestStore(nodes).find(
-        lane, BIZ, state=None, since=None, after=None, limit=999, now=datetime.now(UTC)
+        queue_key, BIZ, state=None, since=None, after=None, limit=999, now=datetime.now(UTC)
     )
     nodes.close()
-    assert Counter(seed.offer.url for seed in kept) == Counter(URLS), killed_at
+    assert Counter(seed.spec.url for seed in kept) == Counter(URLS), killed_at
     assert {seed.state for seed in kept} == {SeedState.FINISHED}, killed_at
     assert Counter(tracked.request.body.url for tracked in found) == Counter(URLS), killed_at
     assert {tracked.state for tracked in found} == {State.DONE}, killed_at

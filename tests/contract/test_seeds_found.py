@@ -15,21 +15,21 @@ from tests.contract.seed_cases import (
     seeds_of,
 )
 from tests.contract.store_cases import NOW
-from tests.kit.frontier import Offer, SeedStore, SeedTotals, Segment
+from tests.kit.frontier import SeedSpec, SeedStore, SeedTotals, Segment
 from tests.kit.implementations import fixture_over
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 
 store = fixture_over(SeedStore)
 
 
 @pytest.fixture
-def bed(store: SeedStore, lane: Lane) -> Bed:
-    return Bed(store, lane)
+def bed(store: SeedStore, queue_key: QueueKey) -> Bed:
+    return Bed(store, queue_key)
 
 
 def test_seeds_are_found_by_segment_and_state_page_by_page(bed):
     bed.insert(*seeds_of(*range(10)), *seeds_of(*range(5), segment=TOMORROW))
-    bed.ended(*bed.hand_out(1, 2, 3), why="404")
+    bed.ended(*bed.dispatch(1, 2, 3), why="404")
     every = sorted(
         seed.id for seed in [*seeds_of(*range(10)), *seeds_of(*range(5), segment=TOMORROW)]
     )
@@ -70,10 +70,10 @@ def test_seeds_are_found_by_their_keys_in_a_month_of_segments(bed):
     assert found == [day.name for day in reversed(days)][:31]
 
 
-def test_totals_tell_of_each_segment_the_newest_first(bed):
+def test_totals_report_of_each_segment_the_newest_first(bed):
     bed.insert(*seeds_of(*range(10)), *seeds_of(1, 2, segment=TOMORROW))
     bed.insert(a_seed(11, due_at=NOW + HOUR))
-    handed = bed.hand_out(*range(1, 7))
+    handed = bed.dispatch(*range(1, 7))
     bed.ended(*handed[:3])
     bed.ended(handed[3], why="404")
 
@@ -84,7 +84,7 @@ def test_totals_tell_of_each_segment_the_newest_first(bed):
     assert bed.totals(TOMORROW.starts_at)[0].ready == 2
 
 
-def test_totals_tell_of_a_month_of_segments(bed):
+def test_totals_report_of_a_month_of_segments(bed):
     days = [Segment(f"2026-01-{n:02d}", NOW, NOW + DAY) for n in range(1, 32)]
     more = [Segment(f"2026-02-{n:02d}", NOW, NOW + DAY) for n in range(1, 6)]
     bed.insert(*(a_seed(n, segment) for n, segment in enumerate([*days, *more])))
@@ -94,23 +94,26 @@ def test_totals_tell_of_a_month_of_segments(bed):
     assert found == sorted((segment.name for segment in [*days[5:], *more]), reverse=True)
 
 
-def test_open_seeds_of_a_job_are_those_that_are_ready_or_handed_out(bed):
-    july = Offer(url="https://site.example/july", rule="detail", job="july")
-    none = Offer(url="https://site.example/none", rule="detail")
+def test_open_seeds_of_a_job_are_ready_or_dispatched(bed):
+    july = SeedSpec(url="https://site.example/july", rule="detail", job="july")
+    none = SeedSpec(url="https://site.example/none", rule="detail")
     ready, late, handed, over = (
         a_seed(1),
         a_seed(2, TOMORROW),
         a_seed(3, state=HANDED, request=2**62, handed_at=NOW, due_at=NOW + HOUR),
         a_seed(4, state=HANDED, request=2**62 + 1, handed_at=NOW, due_at=NOW + HOUR),
     )
-    bed.insert(ready, late, handed, over, a_seed(5, offer=july), a_seed(6, offer=none))
+    bed.insert(ready, late, handed, over, a_seed(5, spec=july), a_seed(6, spec=none))
     bed.ended(over)
 
-    found = bed.store.open_of_job(bed.lane, bed.biz, "june", 10)
+    found = bed.store.open_of_job(bed.queue_key, bed.biz, "june", 10)
 
     assert {seed.id for seed in found} == {ready.id, late.id, handed.id}
-    assert len(bed.store.open_of_job(bed.lane, bed.biz, "june", 2)) == 2
-    assert bed.store.open_of_job(bed.lane, bed.biz, "august", 10) == []
+    assert len(bed.store.open_of_job(bed.queue_key, bed.biz, "june", 2)) == 2
+    assert bed.store.open_of_job(bed.queue_key, bed.biz, "august", 10) == []
     assert (
-        bed.store.open_of_job(Lane(f"{bed.lane.tenant}b", "docs", "main"), bed.biz, "june", 9) == []
+        bed.store.open_of_job(
+            QueueKey(f"{bed.queue_key.tenant}b", "docs", "main"), bed.biz, "june", 9
+        )
+        == []
     )

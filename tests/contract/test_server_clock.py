@@ -25,7 +25,7 @@ def redis(redis_url):
         yield connection
 
 
-def test_it_tells_the_servers_time_however_wrong_the_machines_clock_is(redis):
+def test_it_reports_the_servers_time_however_wrong_the_machines_clock_is(redis):
     wrong = datetime(2001, 1, 1, tzinfo=UTC)
 
     clock = ServerClock(redis, wall=lambda: wrong)

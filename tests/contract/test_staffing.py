@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from tests.kit.examples import examples
 from tests.kit.fleet import (
     FRESH_MS,
-    MOST_PACES,
-    Card,
-    RedisStaffing,
-    Shown,
-    Staff,
-    Staffed,
-    Staffing,
-    Watch,
+    MOST_THROUGHPUTS,
+    FailureDetector,
+    RedisScalingTargets,
+    ScalingState,
+    ScalingTarget,
+    ScalingTargets,
+    Throughput,
     Workers,
+    WorkerStatus,
     learnt,
 )
 from tests.kit.implementations import backend_over
@@ -38,67 +38,73 @@ def now() -> datetime:
 class Fleet:
     """The workers and what is decided of them, over one adapter."""
 
-    def __init__(self, workers, staffing) -> None:
-        self.workers, self.staffing = workers, staffing
+    def __init__(self, workers, targets) -> None:
+        self.workers, self.targets = workers, targets
 
     def beat(self, *names: str) -> None:
         for name in names:
             self.workers.beat(name, now())
 
     def decide(self, needed: int, kept: int, age_ms: int = 0) -> None:
-        standing = self.staffing.read(POOL)
-        staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms - age_ms)
-        assert self.staffing.settle(POOL, standing, staff)
+        standing = self.targets.read(POOL)
+        target = ScalingTarget(needed=needed, kept=kept, at_ms=standing.now_ms - age_ms)
+        assert self.targets.settle(POOL, standing, target)
 
-    def muster(self, *names: str, pace: float | None = None, is_least: bool = False) -> list[str]:
+    def report_throughput(
+        self, *names: str, throughput: float | None = None, is_least: bool = False
+    ) -> list[str]:
         """Those of them that are to leave."""
-        shown = None if pace is None else Shown(pace=pace, is_least=is_least)
-        return [n for n in names if self.staffing.muster(POOL, n, shown, now()).leaves]
+        shown = None if throughput is None else Throughput(per_second=throughput, is_least=is_least)
+        return [n for n in names if self.targets.report_throughput(POOL, n, shown, now()).leaves]
 
 
-backend = backend_over(Workers, Staffing, Watch)
+backend = backend_over(Workers, ScalingTargets, FailureDetector)
 
 
 @pytest.fixture
 def fleet(backend) -> Fleet:
-    return Fleet(backend[Workers], backend[Staffing])
+    return Fleet(backend[Workers], backend[ScalingTargets])
 
 
 def test_at_first_nothing_is_decided_and_nothing_known(fleet):
-    found = fleet.staffing.read(POOL)
+    found = fleet.targets.read(POOL)
 
-    assert found == Staffed(now_ms=found.now_ms)
+    assert found == ScalingState(now_ms=found.now_ms)
     assert abs(found.now_ms - now().timestamp() * 1000) < 5_000
 
 
 @pytest.mark.parametrize("allowed", [None, 0, 7])
 def test_what_is_decided_stands_whole(fleet, allowed):
-    staff = Staff(needed=3, kept=5, at_ms=1_800_000_000_000, quiet_ms=1_700_000_000_000, peak=4)
-    staff = replace(staff, allowed=allowed)
+    target = ScalingTarget(
+        needed=3, kept=5, at_ms=1_800_000_000_000, quiet_ms=1_700_000_000_000, peak=4
+    )
+    target = replace(target, allowed=allowed)
 
-    assert fleet.staffing.settle(POOL, fleet.staffing.read(POOL), staff)
+    assert fleet.targets.settle(POOL, fleet.targets.read(POOL), target)
 
-    found = fleet.staffing.read(POOL)
-    assert found.staff == staff
+    found = fleet.targets.read(POOL)
+    assert found.target == target
     assert found.version == 1
 
 
-def test_of_two_who_decide_at_the_same_moment_one_is_told_to_look_again(fleet):
-    standing = fleet.staffing.read(POOL)
+def test_of_two_who_decide_at_the_same_moment_one_is_asked_to_look_again(fleet):
+    standing = fleet.targets.read(POOL)
 
-    assert fleet.staffing.settle(POOL, standing, Staff(needed=1, kept=1, at_ms=1))
-    assert not fleet.staffing.settle(POOL, standing, Staff(needed=9, kept=9, at_ms=1))
+    assert fleet.targets.settle(POOL, standing, ScalingTarget(needed=1, kept=1, at_ms=1))
+    assert not fleet.targets.settle(POOL, standing, ScalingTarget(needed=9, kept=9, at_ms=1))
 
-    assert fleet.staffing.read(POOL).staff.needed == 1
+    assert fleet.targets.read(POOL).target.needed == 1
 
 
 def test_under_many_deciders_each_decision_is_made_on_top_of_the_one_before(fleet):
     def count(_: int) -> int:
         while True:
-            standing = fleet.staffing.read(POOL)
-            staff = Staff(needed=standing.staff.needed + 1, kept=standing.staff.needed + 1)
-            if fleet.staffing.settle(POOL, standing, staff):
-                return staff.needed
+            standing = fleet.targets.read(POOL)
+            target = ScalingTarget(
+                needed=standing.target.needed + 1, kept=standing.target.needed + 1
+            )
+            if fleet.targets.settle(POOL, standing, target):
+                return target.needed
 
     with ThreadPoolExecutor(8) as pool:
         found = sorted(pool.map(count, range(40)))
@@ -109,136 +115,147 @@ def test_under_many_deciders_each_decision_is_made_on_top_of_the_one_before(flee
 def test_pools_are_decided_by_themselves(fleet):
     fleet.decide(2, 2)
 
-    assert fleet.staffing.read("browser").version == 0
+    assert fleet.targets.read("browser").version == 0
 
 
-def test_the_pace_is_learnt_from_what_workers_show(fleet):
+def test_the_throughput_is_learnt_from_reports(fleet):
     fleet.beat("a", "b")
-    fleet.muster("a", pace=10.0)
-    assert fleet.staffing.read(POOL).pace == pytest.approx(10.0)
+    fleet.report_throughput("a", throughput=10.0)
+    assert fleet.targets.read(POOL).throughput == pytest.approx(10.0)
 
-    fleet.muster("b", pace=20.0)
-    assert 10 < fleet.staffing.read(POOL).pace < 12
+    fleet.report_throughput("b", throughput=20.0)
+    assert 10 < fleet.targets.read(POOL).throughput < 12
     for _ in range(100):
-        fleet.muster("a", "b", pace=20.0)
-    assert fleet.staffing.read(POOL).pace == pytest.approx(20.0, rel=0.01)
-    fleet.muster("a")
-    assert fleet.staffing.read(POOL).pace == pytest.approx(20.0, rel=0.01)
+        fleet.report_throughput("a", "b", throughput=20.0)
+    assert fleet.targets.read(POOL).throughput == pytest.approx(20.0, rel=0.01)
+    fleet.report_throughput("a")
+    assert fleet.targets.read(POOL).throughput == pytest.approx(20.0, rel=0.01)
 
 
-def test_the_pace_of_each_lane_is_learnt_by_itself(fleet):
+def test_the_pace_of_each_queue_is_learnt_by_itself(fleet):
     fleet.beat("a")
-    shown = {"acme/docs": Shown(pace=10.0), "acme/news": Shown(pace=400.0)}
-    fleet.staffing.muster(POOL, "a", None, now(), shown)
-    fleet.staffing.muster(POOL, "a", None, now(), {"acme/docs": Shown(pace=20.0)})
+    shown = {"acme/docs": Throughput(per_second=10.0), "acme/news": Throughput(per_second=400.0)}
+    fleet.targets.report_throughput(POOL, "a", None, now(), shown)
+    fleet.targets.report_throughput(
+        POOL, "a", None, now(), {"acme/docs": Throughput(per_second=20.0)}
+    )
 
-    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 11.0, "acme/news": 400.0})
-    assert fleet.staffing.paces("browser") == {}
-    assert fleet.staffing.read(POOL).pace is None
+    assert fleet.targets.throughputs(POOL) == pytest.approx({"acme/docs": 11.0, "acme/news": 400.0})
+    assert fleet.targets.throughputs("browser") == {}
+    assert fleet.targets.read(POOL).throughput is None
 
 
-def test_who_has_little_to_do_teaches_no_pace_and_raises_one_only(fleet):
+def test_an_idle_worker_can_only_raise_a_throughput(fleet):
     """One page a second is what was asked for, not what could be done."""
     fleet.beat("a")
-    few, many = Shown(pace=1.0, is_least=True), Shown(pace=200.0, is_least=True)
-    fleet.staffing.muster(POOL, "a", many, now(), {"acme/docs": many})
-    assert fleet.staffing.read(POOL).pace is None
-    assert fleet.staffing.paces(POOL) == {}
+    few, many = (
+        Throughput(per_second=1.0, is_least=True),
+        Throughput(per_second=200.0, is_least=True),
+    )
+    fleet.targets.report_throughput(POOL, "a", many, now(), {"acme/docs": many})
+    assert fleet.targets.read(POOL).throughput is None
+    assert fleet.targets.throughputs(POOL) == {}
 
-    fleet.staffing.muster(POOL, "a", Shown(pace=100.0), now(), {"acme/docs": Shown(pace=50.0)})
+    fleet.targets.report_throughput(
+        POOL, "a", Throughput(per_second=100.0), now(), {"acme/docs": Throughput(per_second=50.0)}
+    )
     for _ in range(3):
-        fleet.staffing.muster(POOL, "a", few, now(), {"acme/docs": few})
-    assert fleet.staffing.read(POOL).pace == pytest.approx(100.0)
-    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 50.0})
+        fleet.targets.report_throughput(POOL, "a", few, now(), {"acme/docs": few})
+    assert fleet.targets.read(POOL).throughput == pytest.approx(100.0)
+    assert fleet.targets.throughputs(POOL) == pytest.approx({"acme/docs": 50.0})
 
-    fleet.staffing.muster(POOL, "a", many, now(), {"acme/docs": many})
-    assert fleet.staffing.read(POOL).pace == pytest.approx(110.0)
-    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 65.0})
+    fleet.targets.report_throughput(POOL, "a", many, now(), {"acme/docs": many})
+    assert fleet.targets.read(POOL).throughput == pytest.approx(110.0)
+    assert fleet.targets.throughputs(POOL) == pytest.approx({"acme/docs": 65.0})
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 10_000), st.booleans()), max_size=20))
 @examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_learnt_is_what_the_policy_says(fleet, shown):
     pool, known = uuid4().hex, None
-    for pace, is_least in shown:
-        one = Shown(pace=pace, is_least=is_least)
+    for throughput, is_least in shown:
+        one = Throughput(per_second=throughput, is_least=is_least)
         known = learnt(known, one)
-        fleet.staffing.muster(pool, "a", one, now(), {"acme/docs": one})
+        fleet.targets.report_throughput(pool, "a", one, now(), {"acme/docs": one})
 
     told = {} if known is None else {"acme/docs": known}
-    assert fleet.staffing.paces(pool) == pytest.approx(told, rel=1e-3)
-    assert fleet.staffing.read(pool).pace == (None if known is None else pytest.approx(known, 1e-3))
+    assert fleet.targets.throughputs(pool) == pytest.approx(told, rel=1e-3)
+    assert fleet.targets.read(pool).throughput == (
+        None if known is None else pytest.approx(known, 1e-3)
+    )
 
 
-def test_of_many_lanes_the_paces_shown_last_are_kept(fleet):
+def test_of_many_queues_the_paces_shown_last_are_kept(fleet):
     fleet.beat("a")
-    for first in range(0, MOST_PACES + 100, 50):
-        shown = {f"acme/b{n}": Shown(pace=1.0) for n in range(first, first + 50)}
-        fleet.staffing.muster(POOL, "a", None, now(), shown)
+    for first in range(0, MOST_THROUGHPUTS + 100, 50):
+        shown = {f"acme/b{n}": Throughput(per_second=1.0) for n in range(first, first + 50)}
+        fleet.targets.report_throughput(POOL, "a", None, now(), shown)
 
-    kept = fleet.staffing.paces(POOL)
+    kept = fleet.targets.throughputs(POOL)
 
-    assert MOST_PACES * 0.8 <= len(kept) <= MOST_PACES
-    assert f"acme/b{MOST_PACES + 99}" in kept
+    assert MOST_THROUGHPUTS * 0.8 <= len(kept) <= MOST_THROUGHPUTS
+    assert f"acme/b{MOST_THROUGHPUTS + 99}" in kept
     assert "acme/b0" not in kept
 
 
 def test_what_is_learnt_and_what_is_decided_leave_each_other_alone(fleet):
     fleet.beat("a")
-    standing = fleet.staffing.read(POOL)
-    fleet.muster("a", pace=10.0)
+    standing = fleet.targets.read(POOL)
+    fleet.report_throughput("a", throughput=10.0)
 
-    assert fleet.staffing.settle(POOL, standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
-    assert fleet.staffing.read(POOL).pace == pytest.approx(10.0)
+    assert fleet.targets.settle(
+        POOL, standing, ScalingTarget(needed=1, kept=1, at_ms=standing.now_ms)
+    )
+    assert fleet.targets.read(POOL).throughput == pytest.approx(10.0)
 
 
-def test_as_many_are_told_to_leave_as_are_too_many_whoever_asks_how_often(fleet):
+def test_as_many_are_asked_to_leave_as_are_too_many_whoever_asks_how_often(fleet):
     names = [f"w{n}" for n in range(5)]
     fleet.beat(*names)
     fleet.decide(needed=2, kept=3)
 
-    first = fleet.muster(*names)
-    again = fleet.muster(*reversed(names))
+    first = fleet.report_throughput(*names)
+    again = fleet.report_throughput(*reversed(names))
 
     assert len(first) == 2
     assert sorted(again) == sorted(first)
-    assert fleet.staffing.read(POOL).leaving == 2
+    assert fleet.targets.read(POOL).leaving == 2
 
 
 def test_nobody_leaves_while_as_many_are_kept_or_nothing_is_decided(fleet):
     names = ["a", "b", "c"]
     fleet.beat(*names)
 
-    assert fleet.muster(*names) == []
+    assert fleet.report_throughput(*names) == []
     fleet.decide(needed=0, kept=3)
-    assert fleet.muster(*names) == []
+    assert fleet.report_throughput(*names) == []
 
 
-def test_the_last_one_is_never_told_to(fleet):
+def test_the_last_one_is_never_asked_to(fleet):
     fleet.beat("a", "b")
     fleet.decide(needed=0, kept=0)
 
-    assert len(fleet.muster("a", "b", "a", "b")) == 2, "the same one, twice"
-    assert len(set(fleet.muster("a", "b"))) == 1
+    assert len(fleet.report_throughput("a", "b", "a", "b")) == 2, "the same one, twice"
+    assert len(set(fleet.report_throughput("a", "b"))) == 1
 
 
 def test_a_decision_that_is_out_of_date_sends_nobody_away(fleet):
     fleet.beat("a", "b", "c")
     fleet.decide(needed=1, kept=1, age_ms=FRESH_MS + 1_000)
 
-    assert fleet.muster("a", "b", "c") == []
+    assert fleet.report_throughput("a", "b", "c") == []
 
 
 def test_somebody_who_is_no_worker_is_not_counted(fleet):
     fleet.beat("a", "b")
     fleet.decide(needed=1, kept=1)
 
-    assert fleet.muster("stranger") == []
+    assert fleet.report_throughput("stranger") == []
 
 
-def test_each_is_told_how_many_others_live_that_are_not_to_leave(fleet):
+def test_each_is_reported_how_many_others_live_that_are_not_to_leave(fleet):
     def others(name: str) -> int:
-        return fleet.staffing.muster(POOL, name, None, now()).others
+        return fleet.targets.report_throughput(POOL, name, None, now()).others
 
     assert others("a") == 0
     fleet.beat("a", "b", "c")
@@ -246,7 +263,7 @@ def test_each_is_told_how_many_others_live_that_are_not_to_leave(fleet):
     assert [others(name) for name in ("a", "b", "c", "gone", "stranger")] == [2, 2, 2, 3, 3]
 
     fleet.decide(needed=1, kept=2)
-    (going,) = fleet.muster("a", "b", "c")
+    (going,) = fleet.report_throughput("a", "b", "c")
     staying = {"a", "b", "c"} - {going}
     assert others(going) == 2
     assert {others(name) for name in staying} == {1}
@@ -255,7 +272,7 @@ def test_each_is_told_how_many_others_live_that_are_not_to_leave(fleet):
 def test_whoever_is_leaving_counts_no_more_when_others_are_started(fleet):
     fleet.beat("a", "b", "c")
     fleet.decide(needed=1, kept=1)
-    going = fleet.muster("a", "b", "c")
+    going = fleet.report_throughput("a", "b", "c")
 
     assert len(going) == 2
     assert fleet.workers.reserve_wake(now(), 3) == 2
@@ -264,17 +281,17 @@ def test_whoever_is_leaving_counts_no_more_when_others_are_started(fleet):
 def test_who_has_left_or_died_makes_no_other_leave(fleet):
     fleet.beat("a", "b", "c")
     fleet.decide(needed=2, kept=2)
-    (going,) = fleet.muster("a", "b", "c")
+    (going,) = fleet.report_throughput("a", "b", "c")
 
     fleet.workers.leave(going)
     rest = [name for name in "abc" if name != going]
 
-    assert fleet.muster(*rest) == []
-    assert fleet.staffing.read(POOL).leaving == 0
+    assert fleet.report_throughput(*rest) == []
+    assert fleet.targets.read(POOL).leaving == 0
     assert fleet.workers.reserve_wake(now(), 2) == 0
 
 
-def test_under_many_that_ask_at_once_no_more_are_told_to_leave_than_are_too_many(fleet):
+def test_under_many_that_ask_at_once_no_more_are_asked_to_leave_than_are_too_many(fleet):
     names = [f"w{n}" for n in range(20)]
     fleet.beat(*names)
     fleet.decide(needed=5, kept=8)
@@ -282,7 +299,12 @@ def test_under_many_that_ask_at_once_no_more_are_told_to_leave_than_are_too_many
     with ThreadPoolExecutor(8) as pool:
         told = list(
             pool.map(
-                lambda n: fleet.staffing.muster(POOL, n, Shown(pace=1.0), now()).leaves, names * 3
+                lambda n: (
+                    fleet.targets.report_throughput(
+                        POOL, n, Throughput(per_second=1.0), now()
+                    ).leaves
+                ),
+                names * 3,
             )
         )
 
@@ -295,34 +317,32 @@ def test_a_worker_silent_for_too_long_is_no_worker_that_leaves(fleet):
     fleet.beat("a", "b")
     fleet.decide(needed=1, kept=2)
 
-    assert fleet.muster("a", "b") == []
+    assert fleet.report_throughput("a", "b") == []
 
 
-def test_what_is_no_decision_is_told_as_a_part_that_cannot_be_used(redis_connection, tenant):
-    staffing = RedisStaffing(redis_connection, fleet=tenant)
-    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 rubbish")
+def test_what_is_no_decision_is_reported_as_a_part_that_cannot_be_used(redis_connection, tenant):
+    targets = RedisScalingTargets(redis_connection, fleet=tenant)
+    redis_connection.client.hset(fleet_keys(tenant).target, POOL, "7 rubbish")
 
     with pytest.raises(StoreUnavailableError):
-        staffing.read(POOL)
+        targets.read(POOL)
 
 
 def test_what_an_older_version_has_decided_stands(redis_connection, tenant):
-    staffing = RedisStaffing(redis_connection, fleet=tenant)
-    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 3 5 1800000000000 0 4")
+    targets = RedisScalingTargets(redis_connection, fleet=tenant)
+    redis_connection.client.hset(fleet_keys(tenant).target, POOL, "7 3 5 1800000000000 0 4")
 
-    found = staffing.read(POOL)
+    found = targets.read(POOL)
 
-    assert (found.version, found.staff.needed, found.staff.allowed) == (7, 3, None)
+    assert (found.version, found.target.needed, found.target.allowed) == (7, 3, None)
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"fast", b"\xff 1"])
-def test_a_pace_that_is_none_is_told_as_a_part_that_cannot_be_used(
-    redis_connection, tenant, rubbish
-):
-    redis_connection.client.hset(fleet_keys(tenant).paces, f"{POOL} acme/docs", rubbish)
+def test_an_unusable_throughput_is_reported_as_an_unusable_part(redis_connection, tenant, rubbish):
+    redis_connection.client.hset(fleet_keys(tenant).throughputs, f"{POOL} acme/docs", rubbish)
 
     with pytest.raises(StoreUnavailableError):
-        RedisStaffing(redis_connection, fleet=tenant).paces(POOL)
+        RedisScalingTargets(redis_connection, fleet=tenant).throughputs(POOL)
 
 
 # ---- pools ---------------------------------------------------------------------------------------
@@ -332,13 +352,13 @@ def test_a_pace_that_is_none_is_told_as_a_part_that_cannot_be_used(
 def pools(backend):
     """The usual workers, those of the pool ``large``, the watch over both, and decisions."""
     large = backend.make(Workers, pool="large")
-    return backend[Workers], large, backend[Watch], backend[Staffing]
+    return backend[Workers], large, backend[FailureDetector], backend[ScalingTargets]
 
 
 def test_workers_of_a_pool_are_counted_and_started_by_themselves(pools):
-    usual, large, watch, _ = pools
+    usual, large, detector, _ = pools
     usual.beat("a", now())
-    large.beat("b", now(), Card(pool="large"))
+    large.beat("b", now(), WorkerStatus(pool="large"))
 
     assert (usual.live(now()), large.live(now())) == (["a"], ["b"])
     assert usual.reserve_wake(now(), 2) == 1
@@ -346,65 +366,68 @@ def test_workers_of_a_pool_are_counted_and_started_by_themselves(pools):
     assert not large.retire("b", now(), 1)
     assert large.retire("b", now(), 0)
     assert large.live(now()) == []
-    assert {pulse.worker for pulse in watch.pulses()} == {"a"}
+    assert {beats.worker for beats in detector.heartbeats()} == {"a"}
 
 
-def test_the_watch_sees_all_pools_and_buries_each_worker_in_its_own(pools):
-    usual, large, watch, _ = pools
+def test_the_detector_sees_all_pools_and_each_worker_is_reaped_in_its_own(pools):
+    usual, large, detector, _ = pools
     usual.beat("a", now())
-    large.beat("b", now(), Card(pool="large", failed=2))
+    large.beat("b", now(), WorkerStatus(pool="large", failed=2))
 
-    seen = {pulse.worker: pulse.card for pulse in watch.pulses()}
+    seen = {beats.worker: beats.worker_status for beats in detector.heartbeats()}
     assert (seen["a"].pool, seen["b"].pool, seen["b"].failed) == ("main", "large", 2)
-    assert watch.bury("b", "large")
+    assert detector.reap("b", "large")
     assert (usual.live(now()), large.live(now())) == (["a"], [])
-    assert {pulse.worker for pulse in watch.pulses()} == {"a"}
+    assert {beats.worker for beats in detector.heartbeats()} == {"a"}
 
 
 def test_who_is_one_too_many_in_a_pool_leaves_that_pool_alone(pools):
-    usual, large, _, staffing = pools
+    usual, large, _, targets = pools
     for name in ("a", "b"):
         usual.beat(name, now())
         large.beat(f"{name}-large", now())
-    standing = staffing.read("large")
-    decision = Staff(needed=1, kept=1, at_ms=standing.now_ms)
-    assert staffing.settle("large", standing, decision)
+    standing = targets.read("large")
+    decision = ScalingTarget(needed=1, kept=1, at_ms=standing.now_ms)
+    assert targets.settle("large", standing, decision)
 
-    told = [staffing.muster("large", f"{name}-large", None, now()).leaves for name in ("a", "b")]
+    told = [
+        targets.report_throughput("large", f"{name}-large", None, now()).leaves
+        for name in ("a", "b")
+    ]
     assert sum(told) == 1
-    assert not staffing.muster(POOL, "a", None, now()).leaves
-    assert (staffing.read("large").leaving, staffing.read(POOL).leaving) == (1, 0)
+    assert not targets.report_throughput(POOL, "a", None, now()).leaves
+    assert (targets.read("large").leaving, targets.read(POOL).leaving) == (1, 0)
     gone = "a" if told[0] else "b"
     staying = [f"{name}-large" for name in ("a", "b") if name != gone]
     assert (large.staying(now()), len(large.live(now()))) == (staying, 2)
     assert usual.staying(now()) == ["a", "b"]
 
 
-def test_what_is_kept_available_is_told_to_the_workers(pools):
-    _, large, _, staffing = pools
+def test_what_is_kept_available_is_reported_to_the_workers(pools):
+    _, large, _, targets = pools
     large.beat("a", now())
-    standing = staffing.read("large")
-    kept = Staff(needed=4, kept=4, at_ms=standing.now_ms, floor=3, stated=7)
-    assert staffing.settle("large", standing, kept)
+    standing = targets.read("large")
+    kept = ScalingTarget(needed=4, kept=4, at_ms=standing.now_ms, floor=3, stated=7)
+    assert targets.settle("large", standing, kept)
 
-    assert staffing.read("large").staff == kept
-    assert staffing.muster("large", "a", None, now()).floor == 3
+    assert targets.read("large").target == kept
+    assert targets.report_throughput("large", "a", None, now()).floor == 3
     # A decision that is out of date keeps nobody.
-    standing = staffing.read("large")
+    standing = targets.read("large")
     old = replace(kept, at_ms=standing.now_ms - FRESH_MS - 1_000)
-    assert staffing.settle("large", standing, old)
-    assert staffing.muster("large", "a", None, now()).floor == 0
+    assert targets.settle("large", standing, old)
+    assert targets.report_throughput("large", "a", None, now()).floor == 0
 
 
 def test_since_when_those_that_state_needs_are_idle_is_remembered(pools):
-    staffing = pools[3]
+    targets = pools[3]
 
-    assert staffing.idle([], []) == {}
-    assert staffing.idle(["acme/a", "acme/b"], []) == {"acme/a": 0.0, "acme/b": 0.0}
-    eventually(lambda: staffing.idle(["acme/a", "acme/b"], [])["acme/a"] > 0)
-    found = staffing.idle(["acme/a", "acme/b"], ["acme/b"])
+    assert targets.idle([], []) == {}
+    assert targets.idle(["acme/a", "acme/b"], []) == {"acme/a": 0.0, "acme/b": 0.0}
+    eventually(lambda: targets.idle(["acme/a", "acme/b"], [])["acme/a"] > 0)
+    found = targets.idle(["acme/a", "acme/b"], ["acme/b"])
     assert found["acme/a"] > 0
     assert found["acme/b"] == 0.0
     # Who states none for a moment is new the next time.
-    staffing.idle(["acme/b"], [])
-    assert staffing.idle(["acme/a", "acme/b"], [])["acme/a"] == 0.0
+    targets.idle(["acme/b"], [])
+    assert targets.idle(["acme/a", "acme/b"], [])["acme/a"] == 0.0

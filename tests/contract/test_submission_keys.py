@@ -9,9 +9,9 @@ import pytest
 
 from tests.kit.broken_servers import closed_port
 from tests.kit.implementations import fixture_over
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.requests import Keyed, KeyKind, KeyName, Pin
+from tests.kit.requests import Keyed, KeyKind, KeyName, RuleVersion
 from tests.kit.submission import MongoSubmissionKeys, SubmissionKeys
 from tests.waiting import eventually
 
@@ -28,124 +28,131 @@ def keyed(key: str = "k", kind: KeyKind = KeyKind.CALL, **changes: object) -> Ke
         "name": KeyName(kind, key),
         "digest": b"\0\xff" * 16,
         "ids": (2**62, "ab" * 16, 7),
-        "rules": (Pin("detail", "v1"), None, Pin("list.page", "v2")),
+        "rules": (RuleVersion("detail", "v1"), None, RuleVersion("list.page", "v2")),
         "queued_at": NOW + 7 * MS,
     }
     return Keyed(**{**facts, **changes})
 
 
 def entries(count: int, first: int = 1, at: datetime = NOW) -> list[Keyed]:
+    rules = (RuleVersion("r", "v"),)
     return [
-        keyed(f"c{n}", KeyKind.ENTRY, ids=(first + n,), rules=(Pin("r", "v"),), queued_at=at)
+        keyed(f"c{n}", KeyKind.ENTRY, ids=(first + n,), rules=rules, queued_at=at)
         for n in range(count)
     ]
 
 
-def test_a_key_is_kept_and_found_as_it_was_given(keys: SubmissionKeys, lane: Lane) -> None:
+def test_a_key_is_kept_and_found_as_it_was_given(keys: SubmissionKeys, queue_key: QueueKey) -> None:
     given = keyed()
 
-    assert keys.find(lane, [given.name]) == {}
-    assert keys.open(lane, [given], UNTIL) == [given]
-    assert keys.find(lane, [given.name, KeyName(KeyKind.CALL, "other")]) == {given.name: given}
+    assert keys.find(queue_key, [given.name]) == {}
+    assert keys.open(queue_key, [given], UNTIL) == [given]
+    assert keys.find(queue_key, [given.name, KeyName(KeyKind.CALL, "other")]) == {given.name: given}
 
 
 def test_a_key_that_is_kept_answers_with_what_it_was_first_given(
-    keys: SubmissionKeys, lane: Lane
+    keys: SubmissionKeys, queue_key: QueueKey
 ) -> None:
     first = keyed()
-    keys.open(lane, [first], UNTIL)
+    keys.open(queue_key, [first], UNTIL)
 
-    again = keys.open(lane, [keyed(ids=(1,), rules=(None,), digest=b"x" * 32)], UNTIL)
+    again = keys.open(queue_key, [keyed(ids=(1,), rules=(None,), digest=b"x" * 32)], UNTIL)
 
     assert again == [first]
 
 
 def test_many_are_opened_at_once_and_answer_in_their_order(
-    keys: SubmissionKeys, lane: Lane
+    keys: SubmissionKeys, queue_key: QueueKey
 ) -> None:
     some = entries(40)[::3]
-    keys.open(lane, some, UNTIL)
+    keys.open(queue_key, some, UNTIL)
     later = entries(40, first=1_000)
 
-    opened = keys.open(lane, later, UNTIL)
+    opened = keys.open(queue_key, later, UNTIL)
 
     assert opened == [entries(40)[n] if n % 3 == 0 else later[n] for n in range(40)]
-    assert keys.open(lane, [], UNTIL) == []
-    assert keys.find(lane, []) == {}
+    assert keys.open(queue_key, [], UNTIL) == []
+    assert keys.find(queue_key, []) == {}
 
 
 @pytest.mark.parametrize("key", ["k", "call/k", "entry/k", "/", "a/../b", "$x.y", "~" * 255])
-def test_no_key_is_taken_for_another(keys: SubmissionKeys, lane: Lane, key: str) -> None:
+def test_no_key_is_taken_for_another(keys: SubmissionKeys, queue_key: QueueKey, key: str) -> None:
     others = [
-        (Lane(f"{lane.tenant}x", lane.biz, "main"), KeyName(KeyKind.CALL, key)),
-        (Lane(lane.tenant, "else", "main"), KeyName(KeyKind.CALL, key)),
-        (lane, KeyName(KeyKind.ENTRY, key)),
-        (lane, KeyName(KeyKind.CALL, key[:-1] + "?")),
+        (QueueKey(f"{queue_key.tenant}x", queue_key.biz, "main"), KeyName(KeyKind.CALL, key)),
+        (QueueKey(queue_key.tenant, "else", "main"), KeyName(KeyKind.CALL, key)),
+        (queue_key, KeyName(KeyKind.ENTRY, key)),
+        (queue_key, KeyName(KeyKind.CALL, key[:-1] + "?")),
     ]
-    keys.open(lane, [keyed(key)], UNTIL)
+    keys.open(queue_key, [keyed(key)], UNTIL)
 
     assert [keys.find(whose, [name]) for whose, name in others] == [{}, {}, {}, {}]
     for number, (whose, name) in enumerate(others):
         mine = keyed(name=name, ids=(number,), rules=(None,))
         assert keys.open(whose, [mine], UNTIL) == [mine]
-    assert keys.find(lane, [KeyName(KeyKind.CALL, key)])[KeyName(KeyKind.CALL, key)] == keyed(key)
+    assert keys.find(queue_key, [KeyName(KeyKind.CALL, key)])[KeyName(KeyKind.CALL, key)] == keyed(
+        key
+    )
 
 
-def test_the_queue_of_a_biz_is_no_part_of_its_keys(keys: SubmissionKeys, lane: Lane) -> None:
-    keys.open(lane, [keyed()], UNTIL)
+def test_the_queue_of_a_biz_is_no_part_of_its_keys(
+    keys: SubmissionKeys, queue_key: QueueKey
+) -> None:
+    keys.open(queue_key, [keyed()], UNTIL)
 
-    moved = Lane(lane.tenant, lane.biz, "renamed")
+    moved = QueueKey(queue_key.tenant, queue_key.biz, "renamed")
 
     assert keys.find(moved, [keyed().name]) == {keyed().name: keyed()}
 
 
-def test_a_closed_key_says_that_it_is_stored(keys: SubmissionKeys, lane: Lane) -> None:
+def test_a_closed_key_says_that_it_is_stored(keys: SubmissionKeys, queue_key: QueueKey) -> None:
     some = entries(3)
-    keys.open(lane, some, UNTIL)
-    keys.close(lane, some[:2])
-    keys.close(lane, [])
+    keys.open(queue_key, some, UNTIL)
+    keys.close(queue_key, some[:2])
+    keys.close(queue_key, [])
 
-    found = keys.find(lane, [one.name for one in some])
+    found = keys.find(queue_key, [one.name for one in some])
 
     assert [found[one.name].stored for one in some] == [True, True, False]
 
 
-def test_an_open_key_may_be_forgotten_and_given_anew(keys: SubmissionKeys, lane: Lane) -> None:
+def test_an_open_key_may_be_forgotten_and_given_anew(
+    keys: SubmissionKeys, queue_key: QueueKey
+) -> None:
     old, new = entries(2), entries(2, first=50, at=NOW + MS)
-    keys.open(lane, old, UNTIL)
-    keys.forget(lane, old)
-    keys.forget(lane, [])
+    keys.open(queue_key, old, UNTIL)
+    keys.forget(queue_key, old)
+    keys.forget(queue_key, [])
 
-    assert keys.find(lane, [one.name for one in old]) == {}
-    assert keys.open(lane, new, UNTIL) == new
+    assert keys.find(queue_key, [one.name for one in old]) == {}
+    assert keys.open(queue_key, new, UNTIL) == new
 
 
 def test_what_has_taken_the_place_of_a_key_is_neither_closed_nor_forgotten_for_it(
-    keys: SubmissionKeys, lane: Lane
+    keys: SubmissionKeys, queue_key: QueueKey
 ) -> None:
     old, new = entries(2), entries(2, first=50, at=NOW + MS)
-    keys.open(lane, old, UNTIL)
-    keys.forget(lane, old)
-    keys.open(lane, new, UNTIL)
+    keys.open(queue_key, old, UNTIL)
+    keys.forget(queue_key, old)
+    keys.open(queue_key, new, UNTIL)
 
-    keys.forget(lane, old)
-    keys.close(lane, old)
+    keys.forget(queue_key, old)
+    keys.close(queue_key, old)
 
-    assert keys.find(lane, [one.name for one in new]) == {one.name: one for one in new}
+    assert keys.find(queue_key, [one.name for one in new]) == {one.name: one for one in new}
 
 
-def test_a_closed_key_is_not_forgotten(keys: SubmissionKeys, lane: Lane) -> None:
+def test_a_closed_key_is_not_forgotten(keys: SubmissionKeys, queue_key: QueueKey) -> None:
     some = entries(1)
-    keys.open(lane, some, UNTIL)
-    keys.close(lane, some)
+    keys.open(queue_key, some, UNTIL)
+    keys.close(queue_key, some)
 
-    keys.forget(lane, some)
+    keys.forget(queue_key, some)
 
-    assert keys.find(lane, [some[0].name])[some[0].name].stored
+    assert keys.find(queue_key, [some[0].name])[some[0].name].stored
 
 
 def test_of_many_that_open_the_same_keys_at_once_all_get_the_same_ids(
-    keys: SubmissionKeys, lane: Lane
+    keys: SubmissionKeys, queue_key: QueueKey
 ) -> None:
     rounds, callers = 6, 4
     barrier = Barrier(callers)
@@ -158,7 +165,7 @@ def test_of_many_that_open_the_same_keys_at_once_all_get_the_same_ids(
                 for n in range(25)
             ]
             barrier.wait(60)
-            opened.append(keys.open(lane, mine if caller % 2 else mine[::-1], UNTIL))
+            opened.append(keys.open(queue_key, mine if caller % 2 else mine[::-1], UNTIL))
         return [one if caller % 2 else one[::-1] for one in opened]
 
     with ThreadPoolExecutor(callers) as pool:
@@ -166,24 +173,24 @@ def test_of_many_that_open_the_same_keys_at_once_all_get_the_same_ids(
 
     assert all(other == first for other in others)
     names = [one.name for opened in first for one in opened]
-    assert keys.find(lane, names) == {one.name: one for opened in first for one in opened}
+    assert keys.find(queue_key, names) == {one.name: one for opened in first for one in opened}
 
 
-def test_mongodb_removes_a_key_when_its_life_has_ended(mongo_uri: str, lane: Lane) -> None:
+def test_mongodb_removes_a_key_when_its_life_has_ended(mongo_uri: str, queue_key: QueueKey) -> None:
     with nodes_at(mongo_uri) as nodes:
         keys = MongoSubmissionKeys(nodes)
         ended, lives = keyed("ended"), keyed("lives")
-        keys.open(lane, [ended], NOW - timedelta(seconds=1))
-        keys.open(lane, [lives], UNTIL)
+        keys.open(queue_key, [ended], NOW - timedelta(seconds=1))
+        keys.open(queue_key, [lives], UNTIL)
 
         eventually(
-            lambda: ended.name not in keys.find(lane, [ended.name]),
+            lambda: ended.name not in keys.find(queue_key, [ended.name]),
             what="the key's removal",
         )
-        assert lives.name in keys.find(lane, [lives.name])
+        assert lives.name in keys.find(queue_key, [lives.name])
 
 
-def test_a_batch_of_a_thousand_takes_few_round_trips(mongo_uri: str, lane: Lane) -> None:
+def test_a_batch_of_a_thousand_takes_few_round_trips(mongo_uri: str, queue_key: QueueKey) -> None:
     sent: list[str] = []
 
     class Listener(pymongo.monitoring.CommandListener):
@@ -199,25 +206,25 @@ def test_a_batch_of_a_thousand_takes_few_round_trips(mongo_uri: str, lane: Lane)
 
     with nodes_at(mongo_uri, Listener()) as nodes:
         keys, some = MongoSubmissionKeys(nodes), entries(1_000)
-        keys.find(lane, [])
-        keys.open(lane, some[:500], UNTIL)
+        keys.find(queue_key, [])
+        keys.open(queue_key, some[:500], UNTIL)
         sent.clear()
 
-        assert len(keys.find(lane, [one.name for one in some])) == 500
-        keys.open(lane, some, UNTIL)
-        keys.close(lane, some)
+        assert len(keys.find(queue_key, [one.name for one in some])) == 500
+        keys.open(queue_key, some, UNTIL)
+        keys.close(queue_key, some)
 
         assert [name for name in sent if name != "getMore"] == ["find", "insert", "find", "update"]
         assert sent.count("getMore") <= 3
 
 
-def test_the_home_node_away_is_an_error(lane: Lane) -> None:
+def test_the_home_node_away_is_an_error(queue_key: QueueKey) -> None:
     with closed_port() as address:
         nodes = NodesOnOneServer(f"mongodb://{address}/")
         try:
             for call in (
-                lambda keys: keys.find(lane, [keyed().name]),
-                lambda keys: keys.open(lane, [keyed()], UNTIL),
+                lambda keys: keys.find(queue_key, [keyed().name]),
+                lambda keys: keys.open(queue_key, [keyed()], UNTIL),
             ):
                 with pytest.raises(StoreUnavailableError):
                     call(MongoSubmissionKeys(nodes))

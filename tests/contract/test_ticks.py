@@ -19,7 +19,7 @@ def ticks(backend):
     return backend[Ticks]
 
 
-def test_at_first_no_tick_is_known_and_it_is_told_for_how_long_one_has_been_asked_for(ticks):
+def test_at_first_no_tick_is_known_and_it_is_reported_for_how_long_one_has_been_asked_for(ticks):
     found = ticks.last()
 
     assert (found.seconds_ago, found.took_seconds, found.faults) == (None, 0.0, {})
@@ -32,7 +32,7 @@ def test_at_first_no_tick_is_known_and_it_is_told_for_how_long_one_has_been_aske
     assert ticks.last().awaited_seconds == 0
 
 
-def test_the_latest_tick_is_told_with_what_of_it_failed_and_gets_older(ticks):
+def test_the_latest_tick_is_reported_with_what_of_it_failed_and_gets_older(ticks):
     ticks.note(9.0, {TickPart.SEEDS: 1})
     ticks.note(1.5, {TickPart.SCHEDULES: 3, TickPart.SCALING: 1})
 
@@ -88,21 +88,21 @@ def test_a_server_whose_clock_was_set_back_has_ticked_just_now(redis_connection,
     assert RedisTicks(redis_connection, fleet=tenant).last().seconds_ago == 0
 
 
-def test_what_fails_between_ticks_is_told_with_the_latest_one(ticks):
+def test_what_fails_between_ticks_is_reported_with_the_latest_one(ticks):
     ticks.note(1.0, {TickPart.SEEDS: 2})
     for what in ("a", "b", "a"):
-        ticks.tell_fault(TickPart.STARTS, what)
-    ticks.tell_fault(TickPart.SEEDS, "c")
+        ticks.report_fault(TickPart.STARTS, what)
+    ticks.report_fault(TickPart.SEEDS, "c")
 
     assert ticks.last().faults == {"seeds": 3, "starts": 2}
     ticks.note(1.0, {})
     assert ticks.last().faults == {"seeds": 1, "starts": 2}
 
 
-def test_what_failed_long_ago_is_told_no_more(backend):
+def test_what_failed_long_ago_is_reported_no_more(backend):
     ticks = backend.make(Ticks, between_seconds=0.2)
     ticks.note(1.0, {})
-    ticks.tell_fault(TickPart.STARTS, "a")
+    ticks.report_fault(TickPart.STARTS, "a")
 
     eventually(lambda: ticks.last().faults == {}, what="it is forgotten")
 
@@ -111,6 +111,6 @@ def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(backend):
     ticks = backend.make(Ticks, most_between=3)
     ticks.note(1.0, {})
     for number in range(5):
-        ticks.tell_fault(TickPart.STARTS, f"event-{number}")
+        ticks.report_fault(TickPart.STARTS, f"event-{number}")
 
     assert ticks.last().faults == {"starts": 3}

@@ -32,21 +32,21 @@ def work(mongo_uri: str, tenant: str) -> Iterator[Fleet]:
 
 @pytest.fixture
 def told(work: Fleet, mongo_uri: str, redis_url: str):
-    return lambda: unfinished(mongo_uri, redis_url, work.lane, work.biz).splitlines()
+    return lambda: unfinished(mongo_uri, redis_url, work.queue_key, work.biz).splitlines()
 
 
-def test_each_request_is_told_by_its_state_and_by_where_it_is(work, told, redis_connection):
+def test_each_request_is_reported_by_its_state_and_by_where_it_is(work, told, redis_connection):
     queue = RedisQueue(redis_connection)
     requests = work.submit(8)
     entries = entries_of(requests)
-    queue.enqueue(work.lane, entries[:6], NOW)
-    first = queue.lease(work.lane, TOKEN, 4, NOW, NOW + timedelta(hours=1))
-    done, held, later, parked = [one for one in requests if one.entry in first]
+    queue.enqueue(work.queue_key, entries[:6], NOW)
+    first = queue.lease(work.queue_key, TOKEN, 4, NOW, NOW + timedelta(hours=1))
+    done, held, later, deferred = [one for one in requests if one.entry in first]
     claims = work.claim([done, held, later], TOKEN, NOW, NOW + timedelta(hours=1), "gone")
     work.settle([done_with(claim) for claim in claims if claim.request.id == done.id])
-    queue.finish(work.lane, TOKEN, [done.entry], 1, NOW)
-    queue.delay(work.lane, TOKEN, [(later.entry, NOW + timedelta(hours=1))])
-    queue.park(work.lane, TOKEN, [("site.example", NOW, [parked.entry])])
+    queue.finish(work.queue_key, TOKEN, [done.entry], 1, NOW)
+    queue.delay(work.queue_key, TOKEN, [(later.entry, NOW + timedelta(hours=1))])
+    queue.defer(work.queue_key, TOKEN, [("site.example", NOW, [deferred.entry])])
 
     lines = told()
 
@@ -68,11 +68,11 @@ def test_each_request_is_told_by_its_state_and_by_where_it_is(work, told, redis_
     assert life.endswith("leased by gone: claimed")
 
 
-def test_a_lease_that_has_ended_is_told_as_that(work, told, redis_connection):
+def test_a_lease_that_has_ended_is_reported_as_that(work, told, redis_connection):
     queue = RedisQueue(redis_connection)
     requests = work.submit(1)
-    queue.enqueue(work.lane, entries_of(requests), NOW)
-    queue.lease(work.lane, TOKEN, 1, NOW, NOW - timedelta(seconds=9))
+    queue.enqueue(work.queue_key, entries_of(requests), NOW)
+    queue.lease(work.queue_key, TOKEN, 1, NOW, NOW - timedelta(seconds=9))
 
     lines = told()
 
@@ -80,7 +80,7 @@ def test_a_lease_that_has_ended_is_told_as_that(work, told, redis_connection):
     assert "1 pending, leased to gone (unknown), ended; of these:" in lines
 
 
-def test_a_server_that_does_not_answer_is_told_and_hides_nothing_else(work, mongo_uri):
-    said = unfinished(mongo_uri, "redis://127.0.0.1:1/0", work.lane, work.biz)
+def test_a_server_that_does_not_answer_is_reported_and_hides_nothing_else(work, mongo_uri):
+    said = unfinished(mongo_uri, "redis://127.0.0.1:1/0", work.queue_key, work.biz)
 
     assert said.startswith("what is left cannot be told: ConnectionError")

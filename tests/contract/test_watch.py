@@ -7,7 +7,16 @@ import pytest
 
 from tests.contract import watch_cases
 from tests.kit.config import DetectorLimits
-from tests.kit.fleet import WINDOW, Card, Health, Watch, Workers, judge, status, worth_a_look
+from tests.kit.fleet import (
+    WINDOW,
+    FailureDetector,
+    Health,
+    Workers,
+    WorkerStatus,
+    judge,
+    status,
+    worth_a_look,
+)
 from tests.kit.implementations import backend_over
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -19,7 +28,7 @@ TERM = timedelta(seconds=20)
 BUSY_MS = 900
 
 
-backend = backend_over(Workers, Watch)
+backend = backend_over(Workers, FailureDetector)
 
 
 @pytest.fixture
@@ -30,7 +39,7 @@ def station(backend, tenant):
 
 
 def silences(station, silent_for=None):
-    return {pulse.worker: pulse.silent_ms for pulse in station.watch.pulses(silent_for)}
+    return {beats.worker: beats.silent_ms for beats in station.detector.heartbeats(silent_for)}
 
 
 def beat(station, *workers, times=1, every=1.0):
@@ -43,26 +52,26 @@ def beat(station, *workers, times=1, every=1.0):
 # ---- beats --------------------------------------------------------------------------------------
 
 
-def test_a_beat_tells_a_worker_whether_it_was_known(station):
+def test_a_beat_reports_a_worker_whether_it_was_known(station):
     assert station.workers.beat("a", NOW) is False
     assert station.workers.beat("a", NOW) is True
     assert station.workers.beat("b", NOW) is False
 
 
-def test_a_buried_worker_learns_so_with_its_next_beat(station):
+def test_a_reaped_worker_learns_so_with_its_next_beat(station):
     beat(station, "a")
 
-    assert station.watch.bury("a") is True
-    assert station.watch.bury("a") is False
+    assert station.detector.reap("a") is True
+    assert station.detector.reap("a") is False
     assert station.workers.live(NOW) == []
-    assert station.watch.pulses() == []
+    assert station.detector.heartbeats() == []
     assert station.workers.beat("a", NOW) is False
     assert station.workers.beat("a", NOW) is True
 
 
-def test_the_place_of_a_buried_worker_is_free_at_once(station):
+def test_the_place_of_a_reaped_worker_is_free_at_once(station):
     beat(station, "a", "b")
-    station.watch.bury("a")
+    station.detector.reap("a")
 
     assert station.workers.reserve_wake(NOW, 2) == 1
 
@@ -71,10 +80,10 @@ def test_nothing_is_kept_of_a_worker_that_leaves(station):
     beat(station, "a", times=3)
     station.workers.leave("a")
 
-    assert station.watch.pulses() == []
-    assert station.watch.bury("a") is False
+    assert station.detector.heartbeats() == []
+    assert station.detector.reap("a") is False
     assert station.workers.beat("a", NOW) is False
-    assert station.watch.pulses()[0].intervals == ()
+    assert station.detector.heartbeats()[0].intervals == ()
 
 
 def test_a_worker_silent_for_ten_minutes_is_forgotten_when_another_beats(station):
@@ -90,14 +99,17 @@ def test_a_worker_silent_for_ten_minutes_is_forgotten_when_another_beats(station
     assert station.workers.beat("a", NOW) is False
 
 
-def test_the_card_is_the_latest(station):
-    first = Card(started_ms=5, held={"acme/docs": 3}, done=1)
-    latest = Card(started_ms=5, held={"acme/docs": 1, "acme/news": 2}, done=3)
+def test_the_worker_status_is_the_latest(station):
+    first = WorkerStatus(started_ms=5, held={"acme/docs": 3}, done=1)
+    latest = WorkerStatus(started_ms=5, held={"acme/docs": 1, "acme/news": 2}, done=3)
     station.workers.beat("a", NOW, first)
     station.workers.beat("a", NOW, latest)
     station.workers.beat("b", NOW)
 
-    assert {one.worker: one.card for one in station.watch.pulses()} == {"a": latest, "b": Card()}
+    assert {one.worker: one.worker_status for one in station.detector.heartbeats()} == {
+        "a": latest,
+        "b": WorkerStatus(),
+    }
 
 
 # ---- silence ------------------------------------------------------------------------------------
@@ -114,7 +126,7 @@ def test_silence_counts_from_the_last_beat(station):
     assert 1_000 <= found["b"] < 1_000 + BUSY_MS
 
 
-def test_only_the_silent_are_told_where_only_they_are_asked_for(station):
+def test_only_the_silent_are_reported_where_only_they_are_asked_for(station):
     beat(station, "a", "b", "c", times=2)
     beat(station, "c", times=4)
 
@@ -126,33 +138,33 @@ def test_only_the_silent_are_told_where_only_they_are_asked_for(station):
 def test_the_intervals_are_those_between_the_beats(station):
     beat(station, "a", times=4, every=2.0)
 
-    (pulse,) = station.watch.pulses()
+    (beats,) = station.detector.heartbeats()
 
-    assert len(pulse.intervals) == 3
-    assert all(2_000 <= interval < 2_000 + BUSY_MS for interval in pulse.intervals)
+    assert len(beats.intervals) == 3
+    assert all(2_000 <= interval < 2_000 + BUSY_MS for interval in beats.intervals)
 
 
 def test_the_latest_32_intervals_are_kept(station):
     beat(station, "a", times=5, every=2.0)
     beat(station, "a", times=WINDOW + 1, every=1.0)
 
-    (pulse,) = station.watch.pulses()
+    (beats,) = station.detector.heartbeats()
 
-    assert len(pulse.intervals) == WINDOW
-    assert pulse.intervals[0] >= 1_000
-    assert all(interval < 2_000 for interval in pulse.intervals)
+    assert len(beats.intervals) == WINDOW
+    assert beats.intervals[0] >= 1_000
+    assert all(interval < 2_000 for interval in beats.intervals)
 
 
 def test_a_killed_worker_is_dead_within_seconds_and_the_others_are_not(station):
     beat(station, "a", "b", times=10)
 
     seconds = 1
-    while not station.watch.pulses(LOOK):
+    while not station.detector.heartbeats(LOOK):
         beat(station, "b")
         seconds += 1
         assert seconds < 10
 
-    (dead,) = station.watch.pulses(LOOK)
+    (dead,) = station.detector.heartbeats(LOOK)
     assert dead.worker == "a"
     assert judge(dead, LIMITS) is Health.DEAD
     assert 4 <= seconds <= 7
@@ -165,12 +177,12 @@ def test_a_worker_with_a_slow_history_is_given_its_time(station):
     for _ in range(5):
         beat(station, "other")
 
-    judged = {one.worker: judge(one, LIMITS) for one in station.watch.pulses()}
+    judged = {one.worker: judge(one, LIMITS) for one in station.detector.heartbeats()}
     assert judged == {"quick": Health.DEAD, "slow": Health.ALIVE, "other": Health.ALIVE}
 
     for _ in range(4):
         beat(station, "other")
-    (slow,) = (one for one in station.watch.pulses() if one.worker == "slow")
+    (slow,) = (one for one in station.detector.heartbeats() if one.worker == "slow")
     assert judge(slow, LIMITS) is Health.DEAD
     assert len(slow.intervals) == 5
     assert all(interval >= 4_000 for interval in slow.intervals)
@@ -184,7 +196,7 @@ def test_the_first_look_after_a_quiet_night_finds_nobody_dead(station):
     station.wait(400)
 
     assert all(ms < BUSY_MS for ms in silences(station).values())
-    assert station.watch.pulses(LOOK) == []
+    assert station.detector.heartbeats(LOOK) == []
 
 
 def test_looks_that_follow_find_who_is_silent_still(station):
@@ -198,13 +210,13 @@ def test_looks_that_follow_find_who_is_silent_still(station):
     assert 6_000 <= found["a"] < 6_000 + BUSY_MS
 
 
-def test_it_is_known_for_how_long_somebody_has_watched(station):
+def test_the_detector_reports_how_long_it_has_observed(station):
     beat(station, "a", times=6)
-    assert timedelta(seconds=6) <= station.watch.watched_for() < timedelta(seconds=7)
+    assert timedelta(seconds=6) <= station.detector.observed_for() < timedelta(seconds=7)
 
     station.wait(60)
 
-    assert station.watch.watched_for() < timedelta(seconds=1), "a lapse: it begins anew"
+    assert station.detector.observed_for() < timedelta(seconds=1), "a lapse: it begins anew"
 
 
 def test_looks_that_are_far_apart_never_find_anybody_dead(station):
@@ -232,13 +244,13 @@ def test_an_outage_is_no_interval(station):
     station.wait(30)
     beat(station, "a", times=3)
 
-    (pulse,) = station.watch.pulses()
+    (beats,) = station.detector.heartbeats()
 
-    assert len(pulse.intervals) == 11
-    assert max(pulse.intervals) < 2_000
+    assert len(beats.intervals) == 11
+    assert max(beats.intervals) < 2_000
 
 
-def test_the_beats_of_others_are_watching_too(station):
+def test_the_beats_of_others_are_observations_too(station):
     beat(station, "a", "b", times=2)
     beat(station, "b", times=30)
 
@@ -265,83 +277,83 @@ def test_a_clock_that_is_set_forward_kills_nobody(station):
     beat(station, "a", "b", times=10)
     station.wait(3_600)
 
-    assert station.watch.pulses(LOOK) == []
+    assert station.detector.heartbeats(LOOK) == []
 
 
 # ---- turns --------------------------------------------------------------------------------------
 
 
-def test_one_of_many_callers_has_the_turn(station):
+def test_one_of_many_callers_gets_the_lock(station):
     with ThreadPoolExecutor(16) as pool:
         callers = [f"w{n}" for n in range(48)]
-        turns = pool.map(lambda w: station.watch.take_turn("bury", w, EVERY, TERM), callers)
+        turns = pool.map(lambda w: station.detector.acquire_lock("bury", w, EVERY, TERM), callers)
 
     assert sum(turns) == 1
 
 
-def test_a_turn_comes_round_from_the_start_of_the_last_one(station):
-    assert station.watch.take_turn("bury", "a", EVERY, TERM)
+def test_a_lock_is_due_again_an_interval_after_it_was_acquired(station):
+    assert station.detector.acquire_lock("bury", "a", EVERY, TERM)
     station.wait(3)
-    station.watch.end_turn("bury", "a")
+    station.detector.release_lock("bury", "a")
 
-    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "b", EVERY, TERM)
     station.wait(2)
-    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
 
 
-def test_a_turn_that_takes_long_is_not_anothers_before_it_ends(station):
-    station.watch.take_turn("bury", "a", EVERY, TERM)
+def test_a_lock_held_for_long_is_not_acquired_by_another(station):
+    station.detector.acquire_lock("bury", "a", EVERY, TERM)
     station.wait(10)
 
-    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
-    assert not station.watch.take_turn("bury", "a", EVERY, TERM)
-    station.watch.end_turn("bury", "a")
-    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "b", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "a", EVERY, TERM)
+    station.detector.release_lock("bury", "a")
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
 
 
-def test_a_holder_that_does_not_come_back_loses_its_turn(station):
-    station.watch.take_turn("bury", "crashed", EVERY, TERM)
+def test_a_holder_that_does_not_come_back_loses_the_lock(station):
+    station.detector.acquire_lock("bury", "crashed", EVERY, TERM)
     station.wait(19)
-    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "b", EVERY, TERM)
 
     station.wait(1)
-    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
 
-    station.watch.end_turn("bury", "crashed")
+    station.detector.release_lock("bury", "crashed")
     station.wait(6)
-    assert not station.watch.take_turn("bury", "c", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "c", EVERY, TERM)
 
 
-def test_turns_of_unlike_names_have_nothing_to_do_with_each_other(station):
-    assert station.watch.take_turn("bury", "a b", EVERY, TERM)
-    assert station.watch.take_turn("recover", "a b", EVERY, TERM)
-    station.watch.end_turn("never taken", "a b")
-    station.watch.end_turn("recover", "a b")
+def test_locks_of_different_names_are_independent(station):
+    assert station.detector.acquire_lock("bury", "a b", EVERY, TERM)
+    assert station.detector.acquire_lock("recover", "a b", EVERY, TERM)
+    station.detector.release_lock("never taken", "a b")
+    station.detector.release_lock("recover", "a b")
     station.wait(6)
 
-    assert not station.watch.take_turn("bury", "c", EVERY, TERM)
-    assert station.watch.take_turn("recover", "c", EVERY, TERM)
+    assert not station.detector.acquire_lock("bury", "c", EVERY, TERM)
+    assert station.detector.acquire_lock("recover", "c", EVERY, TERM)
 
 
-def test_a_turn_survives_a_clock_that_is_set_back(station):
-    station.watch.take_turn("bury", "a", EVERY, TERM)
+def test_a_lock_survives_a_clock_that_is_set_back(station):
+    station.detector.acquire_lock("bury", "a", EVERY, TERM)
     station.wait(-3_600)
 
-    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
 
 
-def test_the_time_since_the_last_beat_is_told_whoever_watched(station):
+def test_the_time_since_the_last_beat_counts_whoever_observed(station):
     beat(station, "a", times=3)
     station.wait(50)
 
-    [pulse] = station.watch.pulses()
+    [beats] = station.detector.heartbeats()
 
-    assert pulse.silent_ms <= BUSY_MS, "nobody watched"
-    assert 51_000 <= pulse.beat_ms <= 51_000 + BUSY_MS
-    assert status(pulse, LIMITS).health is Health.UNWATCHED
-    assert judge(pulse, LIMITS) is not Health.DEAD
+    assert beats.silent_ms <= BUSY_MS, "nobody watched"
+    assert 51_000 <= beats.beat_ms <= 51_000 + BUSY_MS
+    assert status(beats, LIMITS).health is Health.UNWATCHED
+    assert judge(beats, LIMITS) is not Health.DEAD
     beat(station, "a")
     station.wait(-1)
-    [pulse] = station.watch.pulses()
-    assert pulse.beat_ms <= BUSY_MS
-    assert status(pulse, LIMITS).health is Health.ALIVE
+    [beats] = station.detector.heartbeats()
+    assert beats.beat_ms <= BUSY_MS
+    assert status(beats, LIMITS).health is Health.ALIVE

@@ -23,7 +23,7 @@ from tests.contract.store_cases import (
 from tests.contract.test_ledgers_busy import no_majority
 from tests.contract.test_visits import BIZ, HOUR, a_visit
 from tests.kit.frontier import MongoSeeds
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo import MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.recrawl import MongoVisits
@@ -38,9 +38,11 @@ def own_uri() -> Iterator[str]:
         yield server.uri
 
 
-def test_a_seed_is_neither_new_nor_known_without_a_majority(own_uri: str, lane: Lane) -> None:
+def test_a_seed_is_neither_new_nor_known_without_a_majority(
+    own_uri: str, queue_key: QueueKey
+) -> None:
     with nodes_at(own_uri) as nodes:
-        bed = Bed(MongoSeeds(nodes), lane, generations=(ONE,))
+        bed = Bed(MongoSeeds(nodes), queue_key, generations=(ONE,))
         old, new = seeds_of(1, 2)
         assert bed.insert(old) == set()
 
@@ -52,18 +54,18 @@ def test_a_seed_is_neither_new_nor_known_without_a_majority(own_uri: str, lane: 
         assert bed.insert(old, new) == {old.key, new.key}
 
 
-def test_a_visit_is_not_kept_without_a_majority(own_uri: str, lane: Lane) -> None:
+def test_a_visit_is_not_kept_without_a_majority(own_uri: str, queue_key: QueueKey) -> None:
     with nodes_at(own_uri) as nodes:
         visits = MongoVisits(nodes)
         later = a_visit(1)
-        visits.saw(lane, BIZ, [later])
+        visits.saw(queue_key, BIZ, [later])
 
         with no_majority(own_uri, "update"):
             for visit in (a_visit(2), a_visit(1, visited_at=later.visited_at - HOUR)):
                 with pytest.raises(StoreUnavailableError):
-                    visits.saw(lane, BIZ, [visit])
+                    visits.saw(queue_key, BIZ, [visit])
 
-        assert visits.known(lane, BIZ, [later.key]) == {later.key: later}
+        assert visits.known(queue_key, BIZ, [later.key]) == {later.key: later}
 
 
 class Acknowledged(CommandListener):
@@ -94,7 +96,7 @@ def test_what_becomes_of_requests_is_acknowledged_by_a_majority(
     with nodes_at(mongo_uri, acknowledged) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(ONE,)))
         requests = fleet.submit(40)
-        fleet.insert([a_request(fleet.lane, i) for i in snowflakes(2, worker=8)])
+        fleet.insert([a_request(fleet.queue_key, i) for i in snowflakes(2, worker=8)])
         claims = fleet.claim(requests)
         fleet.release(claims[:1])
         fleet.settle([done_with(claim, {"n": 1}) for claim in claims[1:]])
@@ -111,7 +113,7 @@ def test_of_requests_that_come_again_without_a_majority_those_stay_that_were_the
     with nodes_at(own_uri) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(ONE,)))
         stood = fleet.submit(number)
-        new = [a_request(fleet.lane, i) for i in snowflakes(number, worker=8)]
+        new = [a_request(fleet.queue_key, i) for i in snowflakes(number, worker=8)]
 
         with no_majority(own_uri, "insert"):
             failed = fleet.insert([*stood, *new])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from tests.kit.examples import examples
-from tests.kit.fleet import HeldNumber
+from tests.kit.fleet import LeasedNumber
 from tests.kit.ids import WORKER_NUMBERS, Allot, WorkerNumbers, allot, first_mark, position, runs
 from tests.kit.kernel import WorkerNumbersExhaustedError
 
@@ -18,7 +18,7 @@ NOW_MS = 1_772_366_400_000
 TERM_MS = 10_000
 
 
-def advanced(held: HeldNumber, mark: int) -> HeldNumber:
+def advanced(held: LeasedNumber, mark: int) -> LeasedNumber:
     return msgspec.structs.replace(held, mark=mark)
 
 
@@ -109,7 +109,7 @@ def test_a_mark_that_is_not_the_last_one_is_refused(numbers_of):
 
 
 def test_a_number_nobody_leased_cannot_be_advanced(numbers_of):
-    made_up = HeldNumber(number=0, fence="1:0:me", mark=position(NOW_MS))
+    made_up = LeasedNumber(number=0, fence="1:0:me", mark=position(NOW_MS))
 
     assert not numbers_of(range(1)).advance(made_up, made_up.mark + 1, NOW_MS, TERM_MS)
 
@@ -145,8 +145,8 @@ class Issuers(RuleBasedStateMachine):
         self.numbers = numbers
         self.true_ms = NOW_MS
         self.ahead_ms = dict.fromkeys(range(4), 0)
-        self.held: dict[int, HeldNumber] = {}
-        self.frozen: list[HeldNumber] = []
+        self.held: dict[int, LeasedNumber] = {}
+        self.frozen: list[LeasedNumber] = []
         self.issued: set[int] = set()
 
     def now_ms(self, holder: int) -> int:
@@ -187,8 +187,8 @@ class Issuers(RuleBasedStateMachine):
             self._issue(self.frozen[which % len(self.frozen)], holder, how_many, 1000)
 
     def _issue(
-        self, held: HeldNumber, holder: int, how_many: int, term_ms: int
-    ) -> HeldNumber | None:
+        self, held: LeasedNumber, holder: int, how_many: int, term_ms: int
+    ) -> LeasedNumber | None:
         now_ms = self.now_ms(holder)
         allotted = allot(held.mark, now_ms, how_many)
         if not isinstance(allotted, Allot):

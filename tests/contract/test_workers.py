@@ -155,7 +155,7 @@ def test_wake_ups_and_the_dead_are_not_among_those_who_stay(workers):
     assert len(workers.live(after(5))) == 8
 
 
-def test_who_does_not_go_by_the_servers_clock_is_told_by_it_who_lives(workers):
+def test_who_does_not_go_by_the_servers_clock_is_reported_by_it_who_lives(workers):
     """Workers beat by it; a router whose clock is wrong would take them all for dead."""
     right = datetime.now(UTC)
     workers.beat("a", right)

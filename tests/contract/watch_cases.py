@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tests.fakes.fleet import MemoryWatch, MemoryWorkers
-from tests.kit.fleet import RedisWatch, RedisWorkers, Watch, Workers
+from tests.fakes.fleet import MemoryFailureDetector, MemoryWorkers
+from tests.kit.fleet import FailureDetector, RedisFailureDetector, RedisWorkers, Workers
 from tests.kit.queue import fleet_keys
 from tests.kit.redis import RedisConnection
 
@@ -15,7 +15,7 @@ class Station:
     """Workers, the watch over them, and ``wait`` by which the server's clock goes on, or back."""
 
     workers: Workers
-    watch: Watch
+    detector: FailureDetector
     wait: Callable[[float], None]
 
 
@@ -27,7 +27,7 @@ def in_memory() -> Station:
         ahead += timedelta(seconds=seconds)
 
     workers = MemoryWorkers(clock=lambda: datetime.now(UTC) + ahead)
-    return Station(workers, MemoryWatch(workers), wait)
+    return Station(workers, MemoryFailureDetector(workers), wait)
 
 
 def on_redis(connection: RedisConnection, fleet: str) -> Station:
@@ -45,4 +45,6 @@ def on_redis(connection: RedisConnection, fleet: str) -> Station:
             older = f"{int(started) - ms} {max(0, int(ends) - ms)} {holder}"
             client.hset(keys.turns, name, older)
 
-    return Station(RedisWorkers(connection, fleet=fleet), RedisWatch(connection, fleet=fleet), wait)
+    return Station(
+        RedisWorkers(connection, fleet=fleet), RedisFailureDetector(connection, fleet=fleet), wait
+    )

@@ -15,17 +15,17 @@ from tests.kit.bidding import (
     Bid,
     Decline,
     JobKey,
+    ListingState,
     Note,
     Offer,
     Offered,
-    OfferState,
     Probe,
     ProbeKey,
     Standing,
 )
 from tests.kit.bidding import board as bounds
 from tests.kit.config import FetchLimits
-from tests.kit.fetching import NO_ERRAND, Errand, Passage
+from tests.kit.fetching import NO_FETCH_CONTEXT, FetchContext, HopGuard
 from tests.kit.kernel import FetchError, from_ms, to_ms
 
 
@@ -60,7 +60,7 @@ class MemoryBoard:
     # ---- jobs come and go
 
     def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
-        bounds.check_offer(offer)
+        bounds.check_listing(offer)
         since_ms, tenant = to_ms(offer.since or now), offer.tenant
         with self._lock:
             if offer.key in self._jobs:
@@ -80,7 +80,7 @@ class MemoryBoard:
             self._begun.pop(offer.key, None)
             standing = Standing(
                 offer=replace(offer, since=from_ms(since_ms)),
-                state=OfferState.WAITING,
+                state=ListingState.WAITING,
                 version=next(self._serial),
                 until=from_ms(to_ms(now + wait)),
             )
@@ -101,7 +101,7 @@ class MemoryBoard:
     ) -> bool:
         with self._lock:
             one = self._jobs.get(job)
-            if one is None or one.standing.state != OfferState.WAITING:
+            if one is None or one.standing.state != ListingState.WAITING:
                 return False
             if one.standing.offer.lowered != lowered:
                 return False
@@ -118,7 +118,7 @@ class MemoryBoard:
             one = self._jobs.get(job)
             if one is None:
                 return False
-            if one.standing.state == OfferState.AWARDED:
+            if one.standing.state == ListingState.AWARDED:
                 self._workers.pop(one.standing.worker or "", None)
             else:
                 self._take_from_queue(one)
@@ -149,14 +149,14 @@ class MemoryBoard:
             if holds is not None:
                 stands = holds == job and one is not None and worker in one.bids
                 return Applied.APPLIED if stands else Applied.BUSY
-            if one is None or one.standing.state == OfferState.AWARDED:
+            if one is None or one.standing.state == ListingState.AWARDED:
                 return Applied.GONE
             if len(one.bids) >= self._bounds.most_applications:
                 return Applied.FULL
             one.bids[worker] = application
             self._workers[worker] = job
             until = one.standing.until if len(one.bids) > 1 else now + window
-            self._note(one, state=OfferState.APPLIED, until=until)
+            self._note(one, state=ListingState.APPLIED, until=until)
             return Applied.APPLIED
 
     def held(self, worker: str) -> Standing | None:
@@ -170,14 +170,14 @@ class MemoryBoard:
             if job is None:
                 return None
             one = self._jobs[job]
-            if one.standing.state == OfferState.AWARDED:
+            if one.standing.state == ListingState.AWARDED:
                 self._take_back(one, now + wait)
                 return job
             del self._workers[worker], one.bids[worker]
             if one.bids:
                 self._note(one)
             else:
-                self._note(one, state=OfferState.WAITING, until=now + wait)
+                self._note(one, state=ListingState.WAITING, until=now + wait)
             return job
 
     def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
@@ -193,10 +193,10 @@ class MemoryBoard:
     # ---- awards
 
     def due_windows(self, now: datetime, limit: int) -> list[JobKey]:
-        return self._due(OfferState.APPLIED, to_ms(now), limit)
+        return self._due(ListingState.APPLIED, to_ms(now), limit)
 
     def due_waits(self, now: datetime, limit: int) -> list[JobKey]:
-        return self._due(OfferState.WAITING, to_ms(now), limit)
+        return self._due(ListingState.WAITING, to_ms(now), limit)
 
     def read(self, job: JobKey) -> tuple[Standing, list[Bid]] | None:
         with self._lock:
@@ -221,7 +221,7 @@ class MemoryBoard:
             self._workers[worker] = job
             self._note(
                 one,
-                state=OfferState.AWARDED,
+                state=ListingState.AWARDED,
                 until=acknowledge_by,
                 worker=worker,
                 number=next(self._serial),
@@ -232,7 +232,7 @@ class MemoryBoard:
         now_ms = to_ms(now)
         with self._lock:
             one = self._jobs.get(job)
-            if one is None or one.standing.state != OfferState.AWARDED:
+            if one is None or one.standing.state != ListingState.AWARDED:
                 return self._begun.get(job, ())[:2] == (number, worker)
             stands = one.standing
             if (stands.worker, stands.number) != (worker, number) or now_ms > to_ms(stands.until):
@@ -246,7 +246,7 @@ class MemoryBoard:
     def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
         with self._lock:
             self._forget_begun(now)
-            late = self._due(OfferState.AWARDED, to_ms(now) - 1, limit)
+            late = self._due(ListingState.AWARDED, to_ms(now) - 1, limit)
             found = [(job, self._jobs[job].standing.worker or "") for job in late]
             for job in late:
                 self._take_back(self._jobs[job], now + wait)
@@ -291,7 +291,7 @@ class MemoryBoard:
                 heapq.heappush(ahead, (moved + bounds.turn(one.standing.offer.weight), tenant))
                 yield one
 
-    def _due(self, state: OfferState, now_ms: int, limit: int) -> list[JobKey]:
+    def _due(self, state: ListingState, now_ms: int, limit: int) -> list[JobKey]:
         with self._lock:
             due = sorted(
                 (until, bounds.name_of(key), key)
@@ -328,7 +328,7 @@ class MemoryBoard:
         self._passes[offer.tenant] = max(0, self._passes[offer.tenant] - bounds.turn(offer.weight))
         heads = [queue[0][0] - 1 for (_, of), queue in self._queues.items() if of == offer.tenant]
         one.rank = max(0, min([one.rank, *heads]))
-        self._note(one, state=OfferState.WAITING, until=wait_until, worker=None, number=None)
+        self._note(one, state=ListingState.WAITING, until=wait_until, worker=None, number=None)
         self._put_in_queue(one)
 
     def _take_off(self, one: _Job) -> None:
@@ -397,18 +397,18 @@ class MemoryProber:
 
     def __init__(self, ways: Mapping[str, Probe | FetchError]) -> None:
         self._ways = ways
-        self.asked: list[tuple[str, FetchLimits, Errand]] = []
+        self.asked: list[tuple[str, FetchLimits, FetchContext]] = []
 
     async def probe(
         self,
         url: str,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Probe:
-        if passage is not None:
-            await passage(url)
-        self.asked.append((url, limits, errand))
+        if hop_guard is not None:
+            await hop_guard(url)
+        self.asked.append((url, limits, fetch_context))
         found = self._ways[url]
         if isinstance(found, FetchError):
             raise found

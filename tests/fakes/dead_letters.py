@@ -9,8 +9,8 @@ import msgspec
 
 from tests.fakes.request_state import Kept, KeptState, place, typed
 from tests.kit.config import Biz
-from tests.kit.dead_letters import LetterFilter, LetterPage, host_of
-from tests.kit.kernel import Lane, RequestId, to_ms
+from tests.kit.dead_letters import DeadLetterFilter, DeadLetterPage, host_of
+from tests.kit.kernel import QueueKey, RequestId, to_ms
 from tests.kit.requests import Entry, State
 
 #: Dead letters that one look goes through.
@@ -26,37 +26,37 @@ class MemoryDeadLetters:
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
-        letters: LetterFilter,
+        dead_letters: DeadLetterFilter,
         *,
         after: tuple[int, str] | None,
         limit: int,
         now: datetime,
-    ) -> LetterPage:
+    ) -> DeadLetterPage:
         floor = None if after is None else place(after[0], typed(after[1]))
         with self._state.lock:
             dead = sorted(
                 (_place(kept), kept)
-                for kept in self._state.of(lane).requests.values()
-                if kept.state == State.DEAD and _in_time(kept, letters)
+                for kept in self._state.of(queue_key).requests.values()
+                if kept.state == State.DEAD and _in_time(kept, dead_letters)
             )
             rest = [kept for where, kept in dead if floor is None or where > floor]
             looked_at = rest[: self._scan]
-            matching = (kept for kept in looked_at if _matches(kept, letters))
+            matching = (kept for kept in looked_at if _matches(kept, dead_letters))
             found = list(islice(matching, limit + 1))
             reached = looked_at[-1] if len(rest) > self._scan else None
             if len(found) > limit:
                 found = found[:limit]
                 reached = found[-1]
-            return LetterPage(
-                letters=tuple(kept.tracked() for kept in found),
+            return DeadLetterPage(
+                dead_letters=tuple(kept.tracked() for kept in found),
                 reached=None if reached is None else _position(reached),
             )
 
     def replay(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         ids: Sequence[RequestId],
         rule_version: Mapping[str, str],
@@ -65,7 +65,7 @@ class MemoryDeadLetters:
     ) -> list[Entry]:
         entries = []
         with self._state.lock:
-            mine = self._state.of(lane)
+            mine = self._state.of(queue_key)
             for request_id in dict.fromkeys(ids):
                 kept = mine.requests.get(request_id)
                 if kept is None or kept.state != State.DEAD:
@@ -82,32 +82,38 @@ class MemoryDeadLetters:
                 entries.append(kept.request.entry)
         return entries
 
-    def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:
+    def purge(
+        self, queue_key: QueueKey, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime
+    ) -> int:
         with self._state.lock:
-            requests = self._state.of(lane).requests
+            requests = self._state.of(queue_key).requests
             dead = [i for i in set(ids) if i in requests and requests[i].state == State.DEAD]
             for request_id in dead:
                 del requests[request_id]
         return len(dead)
 
 
-def _in_time(kept: Kept, letters: LetterFilter) -> bool:
+def _in_time(kept: Kept, dead_letters: DeadLetterFilter) -> bool:
     at = kept.request.queued_at
-    return (letters.since is None or at >= letters.since) and (
-        letters.until is None or at < letters.until
+    return (dead_letters.since is None or at >= dead_letters.since) and (
+        dead_letters.until is None or at < dead_letters.until
     )
 
 
-def _matches(kept: Kept, letters: LetterFilter) -> bool:
+def _matches(kept: Kept, dead_letters: DeadLetterFilter) -> bool:
     body = kept.request.body
     status = 0 if kept.answer is None else kept.answer.status
     return (
-        letters.reason in (None, kept.reason)
-        and letters.status in (None, status)
-        and letters.rule in (None, body.rule)
-        and letters.host in (None, host_of(body.url))
-        and (letters.job is None or letters.job == kept.request.job)
-        and (letters.text is None or letters.text in (kept.error or "") or letters.text in body.url)
+        dead_letters.reason in (None, kept.reason)
+        and dead_letters.status in (None, status)
+        and dead_letters.rule in (None, body.rule)
+        and dead_letters.host in (None, host_of(body.url))
+        and (dead_letters.job is None or dead_letters.job == kept.request.job)
+        and (
+            dead_letters.text is None
+            or dead_letters.text in (kept.error or "")
+            or dead_letters.text in body.url
+        )
     )
 
 

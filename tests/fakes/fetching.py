@@ -11,15 +11,15 @@ import msgspec
 
 from tests.kit.config import FetchLimits
 from tests.kit.fetching import (
-    NO_ERRAND,
-    Errand,
+    NO_FETCH_CONTEXT,
+    FetchContext,
     HeaderBook,
-    Passage,
+    HopGuard,
     error_for,
     error_for_type,
     first_hop,
 )
-from tests.kit.kernel import FetchError, Lane, PageGoneError, TooLargeError
+from tests.kit.kernel import FetchError, PageGoneError, QueueKey, TooLargeError
 from tests.kit.requests import Answer, Body, Page
 
 
@@ -34,7 +34,7 @@ class MemoryFetcher:
     def __init__(self, answers: Mapping[str, Page | bytes | FetchError]) -> None:
         self.answers = dict(answers)
         self.asked: list[Body] = []
-        self.errands: list[Errand] = []
+        self.fetch_contexts: list[FetchContext] = []
         self._headers = HeaderBook()
 
     async def __aenter__(self) -> Self:
@@ -52,20 +52,20 @@ class MemoryFetcher:
         self,
         body: Body,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Page:
         """Get the answer to ``body``."""
-        hop = first_hop(self._headers, body, limits, errand.validators)
+        hop = first_hop(self._headers, body, limits, fetch_context.validators)
         url = str(hop.url)
         answer = self.answers.get(url)
         hops = answer.redirects if isinstance(answer, Page) else ()
-        if passage is not None:
+        if hop_guard is not None:
             later = (*hops[1:], answer.url) if isinstance(answer, Page) and hops else ()
             for place in (hop.asked, *later):
-                await passage(place.partition("#")[0])
+                await hop_guard(place.partition("#")[0])
         self.asked.append(body)
-        self.errands.append(errand)
+        self.fetch_contexts.append(fetch_context)
         if answer is None:
             gone = Answer.of(url, 404, {}, 0.0)
             raise PageGoneError("answered 404", status=404, answer=gone)
@@ -79,14 +79,14 @@ class MemoryFetcher:
         if len(hops) > limits.max_redirects:
             message = f"more than {limits.max_redirects} redirects"
             raise TooLargeError(message, answer=Answer.of_page(page).facts())
-        return _judged(page, hop.method, limits, errand)
+        return _judged(page, hop.method, limits, fetch_context)
 
 
-def _judged(page: Page, method: str, limits: FetchLimits, errand: Errand) -> Page:
+def _judged(page: Page, method: str, limits: FetchLimits, fetch_context: FetchContext) -> Page:
     """The page, where a site that is asked so would give it and the limits let it through."""
     facts = Answer.of_page(page).facts()
     if not 200 <= page.status < 300:
-        if page.status == 304 and errand.validators and method in {"GET", "HEAD"}:
+        if page.status == 304 and fetch_context.validators and method in {"GET", "HEAD"}:
             return page
         failure = error_for(page.status, page.headers.get("retry-after"), datetime.now(UTC))
         if failure is not None:
@@ -96,7 +96,12 @@ def _judged(page: Page, method: str, limits: FetchLimits, errand: Errand) -> Pag
         unwanted.answer = facts
         raise unwanted
     same = page.headers.get("etag")
-    if same and errand.validators and errand.validators.etag == same and method in {"GET", "HEAD"}:
+    if (
+        same
+        and fetch_context.validators
+        and fetch_context.validators.etag == same
+        and method in {"GET", "HEAD"}
+    ):
         return msgspec.structs.replace(page, status=304, body=b"")
     if len(page.body) > limits.max_body_bytes:
         message = f"the body is larger than {limits.max_body_bytes:,} bytes"
@@ -119,9 +124,9 @@ class MemorySessions:
         self._kept: dict[tuple[str, str, str], tuple[bytes, float]] = {}
         self._lock = threading.Lock()
 
-    def load(self, lane: Lane, job: str) -> bytes | None:
+    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
         """Get the cookies that were saved last, if any."""
-        key = lane.tenant, lane.biz, job
+        key = queue_key.tenant, queue_key.biz, job
         with self._lock:
             cookies, until = self._kept.get(key, (None, 0.0))
             if cookies is not None and until <= self._clock():
@@ -129,9 +134,9 @@ class MemorySessions:
                 return None
             return cookies
 
-    def save(self, lane: Lane, job: str, cookies: bytes) -> None:
+    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
         """Save, unless it is too long."""
         if len(cookies) <= _MAX_BYTES:
             with self._lock:
                 until = self._clock() + self._seconds
-                self._kept[lane.tenant, lane.biz, job] = bytes(cookies), until
+                self._kept[queue_key.tenant, queue_key.biz, job] = bytes(cookies), until

@@ -11,24 +11,24 @@ from uuid import uuid4
 
 from tests.kit.fleet import (
     BETWEEN_SECONDS,
+    DETECTOR_LAPSE,
     LIVENESS,
     MEMORY,
     MOST_BETWEEN,
-    WATCH_LAPSE,
     WINDOW,
-    Card,
-    Mustered,
     Presence,
-    Pulse,
     Remaining,
     Taken,
+    ThroughputReply,
     Ticked,
     TickPart,
+    WorkerHeartbeats,
+    WorkerStatus,
 )
 from tests.kit.kernel import MAIN_POOL, Clock, from_ms, to_ms
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NO_CARD: Final = Card()
+_NO_STATUS: Final = WorkerStatus()
 
 
 class Beating:
@@ -37,7 +37,7 @@ class Beating:
     def __init__(self) -> None:
         self.last_ms = 0
         self.intervals: tuple[int, ...] = ()
-        self.card = _NO_CARD
+        self.worker_status = _NO_STATUS
 
 
 class Fleet:
@@ -47,7 +47,7 @@ class Fleet:
         self.beating: dict[str, Beating] = {}
         self._since_ms = self._seen_ms = 0
 
-    def watched_since(self, now_ms: int, lapse: timedelta) -> int:
+    def observed_since(self, now_ms: int, lapse: timedelta) -> int:
         """Note that the fleet is watched now. A clock that was set back is a lapse too."""
         watched = self._since_ms <= self._seen_ms <= now_ms
         if not watched or now_ms - self._seen_ms > lapse // _MILLISECOND:
@@ -94,10 +94,10 @@ class MemoryWorkers:
         with self._lock:
             yield self._fleet, to_ms(self._clock())
 
-    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus = _NO_STATUS) -> bool:
         """The worker lives; its first beat takes the place of one reserved wake-up."""
         with self._lock:
-            known = self._feel(worker, card)
+            known = self._feel(worker, worker_status)
             presence = Presence.at(now, self._liveness)
             last = self._beats.get(worker)
             self._beats[worker] = presence.now_ms
@@ -157,7 +157,9 @@ class MemoryWorkers:
             self._wakes.update({f"wake:{uuid4().hex}": presence.now_ms for _ in range(missing)})
             return missing
 
-    def mustered(self, worker: str, now: datetime, kept: int | None, floor: int = 0) -> Mustered:
+    def throughput_reply(
+        self, worker: str, now: datetime, kept: int | None, floor: int = 0
+    ) -> ThroughputReply:
         """Tell the worker if it is to leave where so many are kept; None tells nobody to."""
         with self._lock:
             presence = Presence.at(now, self._liveness)
@@ -165,12 +167,12 @@ class MemoryWorkers:
             staying = {*_later(self._beats, presence.live_after_ms)} - self._leaving
             others = len(staying - {worker})
             if worker in self._leaving:
-                return Mustered(leaves=True, others=others)
+                return ThroughputReply(leaves=True, others=others)
             known = kept is not None and worker in self._beats
             if not known or len(staying) <= max(1, kept or 0):
-                return Mustered(leaves=False, others=others, floor=floor)
+                return ThroughputReply(leaves=False, others=others, floor=floor)
             self._leaving.add(worker)
-            return Mustered(leaves=True, others=others)
+            return ThroughputReply(leaves=True, others=others)
 
     @property
     def leaving(self) -> int:
@@ -181,10 +183,10 @@ class MemoryWorkers:
     def _going(self, presence: Presence) -> set[str]:
         return self._leaving.intersection(_later(self._beats, presence.live_after_ms))
 
-    def _feel(self, worker: str, card: Card) -> bool:
+    def _feel(self, worker: str, worker_status: WorkerStatus) -> bool:
         """Note the pulse; whether the watch knew the worker."""
         now_ms = to_ms(self._clock())
-        since_ms = self._fleet.watched_since(now_ms, WATCH_LAPSE)
+        since_ms = self._fleet.observed_since(now_ms, DETECTOR_LAPSE)
         forget_ms = now_ms - MEMORY // _MILLISECOND
         beating = self._fleet.beating
         for name in [name for name in beating if beating[name].last_ms <= forget_ms]:
@@ -193,7 +195,7 @@ class MemoryWorkers:
         one = beating.setdefault(worker, Beating())
         if known and since_ms <= one.last_ms <= now_ms:
             one.intervals = (*one.intervals, now_ms - one.last_ms)[-WINDOW:]
-        one.last_ms, one.card = now_ms, card
+        one.last_ms, one.worker_status = now_ms, worker_status
         return known
 
     def _forget(self, presence: Presence) -> None:
@@ -204,15 +206,15 @@ def _later(scores: dict[str, int], than: int) -> list[str]:
     return sorted((name for name in scores if scores[name] > than), key=lambda n: (scores[n], n))
 
 
-class MemoryWatch:
+class MemoryFailureDetector:
     """A ``Watch`` over workers in memory, by their clock; thread-safe."""
 
-    def __init__(self, workers: MemoryWorkers, *, lapse: timedelta = WATCH_LAPSE) -> None:
+    def __init__(self, workers: MemoryWorkers, *, lapse: timedelta = DETECTOR_LAPSE) -> None:
         self._workers = workers
         self._lapse = lapse
         self._turns: dict[str, tuple[int, int, str]] = {}
 
-    def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
+    def acquire_lock(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
         """Tell if the holder is to do ``name`` now."""
         with self._workers.opened() as (_, now_ms):
             if name in self._turns:
@@ -223,38 +225,38 @@ class MemoryWatch:
             self._turns[name] = (now_ms, now_ms + term // _MILLISECOND, holder)
             return True
 
-    def end_turn(self, name: str, holder: str) -> None:
+    def release_lock(self, name: str, holder: str) -> None:
         """The holder is done; no effect if the turn is another's now."""
         with self._workers.opened():
             started_ms, _, present = self._turns.get(name, (0, 0, None))
             if present == holder:
                 self._turns[name] = (started_ms, 0, holder)
 
-    def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
+    def heartbeats(self, silent_for: timedelta | None = None) -> list[WorkerHeartbeats]:
         """Known workers, the longest silent first."""
         least_ms = (silent_for or timedelta()) // _MILLISECOND
         with self._workers.opened() as (fleet, now_ms):
-            since_ms = fleet.watched_since(now_ms, self._lapse)
+            since_ms = fleet.observed_since(now_ms, self._lapse)
             found = []
             for name, one in sorted(fleet.beating.items(), key=lambda it: (it[1].last_ms, it[0])):
                 last_ms = one.last_ms if since_ms <= one.last_ms <= now_ms else since_ms
                 if now_ms - last_ms >= least_ms:
-                    pulse = Pulse(
+                    beats = WorkerHeartbeats(
                         worker=name,
                         silent_ms=now_ms - last_ms,
                         beat_ms=max(0, now_ms - one.last_ms),
                         intervals=one.intervals,
-                        card=one.card,
+                        worker_status=one.worker_status,
                     )
-                    found.append(pulse)
+                    found.append(beats)
             return found
 
-    def watched_for(self) -> timedelta:
+    def observed_for(self) -> timedelta:
         """Measure how long the fleet has been watched without a lapse."""
         with self._workers.opened() as (fleet, now_ms):
-            return (now_ms - fleet.watched_since(now_ms, self._lapse)) * _MILLISECOND
+            return (now_ms - fleet.observed_since(now_ms, self._lapse)) * _MILLISECOND
 
-    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
+    def reap(self, worker: str, pool: str = MAIN_POOL) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more."""
         return self._workers.pool(pool).forget(worker)
 
@@ -286,7 +288,7 @@ class MemoryTicks:
             noted = {part.value: count for part, count in faults.items()}
             self._last = self._clock(), took_seconds, noted
 
-    def tell_fault(self, part: TickPart, what: str) -> None:
+    def report_fault(self, part: TickPart, what: str) -> None:
         with self._lock:
             self._between.pop((part, what), None)
             self._between[part, what] = self._clock()

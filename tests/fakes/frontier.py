@@ -10,7 +10,7 @@ import msgspec
 
 from tests.kit.config import Biz
 from tests.kit.frontier import KEY_BYTES, Seed, SeedState, SeedTotals, Segment, layers
-from tests.kit.kernel import Lane, RequestId
+from tests.kit.kernel import QueueKey, RequestId
 
 #: Segments that totals tell of: the newest.
 MOST_SEGMENTS: Final = 31
@@ -29,33 +29,40 @@ class MemorySeeds:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
+    def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             known = {seed.key for seed in seeds if seed.id in kept}
             for seed in seeds:
                 kept.setdefault(seed.id, seed)
             return known
 
-    def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
+    def known(
+        self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[str]
+    ) -> set[str]:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             return {key for key in keys if f"{segment.name}/{key}" in kept}
 
-    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+    def ready(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> int:
         with self._lock:
-            return min(limit, len(_ready(self._of(lane, biz).values(), now)))
+            return min(limit, len(_ready(self._of(queue_key, biz).values(), now)))
 
-    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+    def handed(self, queue_key: QueueKey, biz: Biz, limit: int) -> int:
         with self._lock:
-            kept = self._of(lane, biz).values()
+            kept = self._of(queue_key, biz).values()
             return min(limit, sum(seed.state is SeedState.HANDED for seed in kept))
 
-    def hand_out(
-        self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
+    def dispatch(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        now: datetime,
+        until: datetime,
     ) -> list[Seed]:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             handed = []
             for seed, request_id in zip(_ready(kept.values(), now), ids, strict=False):
                 changed = msgspec.structs.replace(
@@ -70,29 +77,33 @@ class MemorySeeds:
                 handed.append(changed)
             return handed
 
-    def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
+    def overdue(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Seed]:
         with self._lock:
             found = [
                 seed
-                for seed in self._of(lane, biz).values()
+                for seed in self._of(queue_key, biz).values()
                 if seed.state is SeedState.HANDED and seed.due_at < now
             ]
             return sorted(found, key=_place)[:limit]
 
-    def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
+    def extend(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             for seed in seeds:
                 standing = kept.get(seed.id)
                 if standing is not None and _is_handed_as(standing, seed.request):
                     kept[seed.id] = msgspec.structs.replace(standing, due_at=until)
 
     def ended(
-        self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ends: Mapping[str, tuple[RequestId, str]],
+        now: datetime,
     ) -> int:
         count = 0
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             for seed_id, (request_id, why) in ends.items():
                 seed = kept.get(seed_id)
                 replayed = not why and seed is not None and seed.state is SeedState.FAILED
@@ -106,10 +117,12 @@ class MemorySeeds:
                     count += 1
         return count
 
-    def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
+    def release(
+        self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
+    ) -> int:
         count = 0
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             for seed_id in dict.fromkeys(seeds):
                 seed = kept.get(seed_id)
                 if seed is not None and seed.state in _ENDED:
@@ -124,14 +137,14 @@ class MemorySeeds:
                     count += 1
         return count
 
-    def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
+    def forget(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> int:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             return sum(kept.pop(seed_id, None) is not None for seed_id in dict.fromkeys(seeds))
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         segment: str | None,
@@ -142,41 +155,41 @@ class MemorySeeds:
         with self._lock:
             found = [
                 seed
-                for seed_id, seed in sorted(self._of(lane, biz).items())
+                for seed_id, seed in sorted(self._of(queue_key, biz).items())
                 if segment in {None, seed.segment}
                 and state in {None, int(seed.state)}
                 and (after is None or seed_id > after)
             ]
         return found[:limit]
 
-    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+    def open_of_job(self, queue_key: QueueKey, biz: Biz, job: str, limit: int) -> list[Seed]:
         with self._lock:
             found = [
                 seed
-                for seed in self._of(lane, biz).values()
-                if seed.offer.job == job and seed.state in {SeedState.READY, SeedState.HANDED}
+                for seed in self._of(queue_key, biz).values()
+                if seed.spec.job == job and seed.state in {SeedState.READY, SeedState.HANDED}
             ]
         return found[:limit]
 
-    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+    def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         with self._lock:
-            kept = self._of(lane, biz)
+            kept = self._of(queue_key, biz)
             newest = sorted({seed.segment for seed in kept.values()}, reverse=True)
             ids = (f"{one}/{key}" for one in newest[:MOST_SEGMENTS] for key in keys)
             return [kept[seed_id] for seed_id in dict.fromkeys(ids) if seed_id in kept]
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[SeedTotals]:
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         with self._lock:
-            for seed in self._of(lane, biz).values():
+            for seed in self._of(queue_key, biz).values():
                 waits = seed.state is SeedState.READY and seed.due_at > now
                 counts[seed.segment]["waiting" if waits else seed.state.label] += 1
         newest = sorted(counts.items(), reverse=True)[:MOST_SEGMENTS]
         return [SeedTotals(segment=segment, **of_segment) for segment, of_segment in newest]
 
-    def _of(self, lane: Lane, biz: Biz) -> dict[str, Seed]:
+    def _of(self, queue_key: QueueKey, biz: Biz) -> dict[str, Seed]:
         """Get a lane's seeds, without those that were archived long enough ago."""
-        kept = self._kept[lane.tenant, lane.biz]
+        kept = self._kept[queue_key.tenant, queue_key.biz]
         over = self._clock() - timedelta(days=biz.seeds.archive_days)
         for seed_id, seed in list(kept.items()):
             archived = seed.state in _ENDED and seed.ends_at is not None
@@ -205,35 +218,35 @@ class MemorySeedFilter:
     """
 
     def __init__(self) -> None:
-        self._known: defaultdict[tuple[Lane, str], set[bytes]] = defaultdict(set)
-        self._plans: dict[tuple[Lane, str], tuple[int, float]] = {}
+        self._known: defaultdict[tuple[QueueKey, str], set[bytes]] = defaultdict(set)
+        self._plans: dict[tuple[QueueKey, str], tuple[int, float]] = {}
         self._lock = threading.Lock()
 
     def seen(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         segment: Segment,
         keys: Sequence[bytes],
     ) -> list[bool]:
         _check(keys)
         with self._lock:
-            known = self._known.get((lane, segment.name), set())
+            known = self._known.get((queue_key, segment.name), set())
             return [key in known for key in keys]
 
-    def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
+    def add(self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
         _check(keys)
         if not keys:
             return
         with self._lock:
-            place = lane, segment.name
+            place = queue_key, segment.name
             self._plans.setdefault(place, (biz.seeds.expected, biz.seeds.error_rate))
             self._known[place].update(keys)
 
-    def size(self, lane: Lane, segment: str) -> int:
+    def size(self, queue_key: QueueKey, segment: str) -> int:
         with self._lock:
-            plan = self._plans.get((lane, segment))
-            left = len(self._known.get((lane, segment), ()))
+            plan = self._plans.get((queue_key, segment))
+            left = len(self._known.get((queue_key, segment), ()))
         taken = 0
         for layer in layers(*plan) if plan else ():
             if left <= 0:
@@ -241,10 +254,10 @@ class MemorySeedFilter:
             taken, left = taken + layer.bytes, left - layer.keys
         return taken
 
-    def drop(self, lane: Lane, segment: str) -> None:
+    def drop(self, queue_key: QueueKey, segment: str) -> None:
         with self._lock:
-            self._known.pop((lane, segment), None)
-            self._plans.pop((lane, segment), None)
+            self._known.pop((queue_key, segment), None)
+            self._plans.pop((queue_key, segment), None)
 
 
 def _check(keys: Sequence[bytes]) -> None:

@@ -4,7 +4,7 @@ from itertools import count
 from threading import Lock
 from typing import Final
 
-from tests.kit.fleet import HeldNumber
+from tests.kit.fleet import LeasedNumber
 from tests.kit.ids import WORKER_NUMBERS, first_mark
 from tests.kit.kernel import WorkerNumbersExhaustedError
 
@@ -17,10 +17,10 @@ class MemoryWorkerNumbers:
     def __init__(self, *, numbers: range = _ALL) -> None:
         self._lock = Lock()
         self._ends: dict[int, int] = dict.fromkeys(numbers, 0)
-        self._held: dict[int, HeldNumber] = {}
+        self._held: dict[int, LeasedNumber] = {}
         self._fences = count(1)
 
-    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
         """The number that has been free for longest, for ``term_ms``.
 
         Raises:
@@ -34,7 +34,7 @@ class MemoryWorkerNumbers:
                 )
             number = min(free, key=lambda one: (self._ends[one], str(one)))
             before = self._held.get(number)
-            held = HeldNumber(
+            held = LeasedNumber(
                 number=number,
                 fence=f"{next(self._fences)}:{holder}",
                 mark=before.mark if before else first_mark(now_ms),
@@ -42,7 +42,7 @@ class MemoryWorkerNumbers:
             self._ends[number], self._held[number] = now_ms + term_ms, held
             return held
 
-    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
         False, and no effect, when the lease has ended, is another's, its mark is not ``held``'s,
@@ -56,5 +56,5 @@ class MemoryWorkerNumbers:
             ):
                 return False
             self._ends[held.number] = now_ms + term_ms
-            self._held[held.number] = HeldNumber(number=held.number, fence=held.fence, mark=mark)
+            self._held[held.number] = LeasedNumber(number=held.number, fence=held.fence, mark=mark)
             return True

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from tests.kit.incidents import Book, Bulletin, Desk, Incident, Letter, Life
+from tests.kit.incidents import Book, Bulletin, Desk, Incident, Life, Notification
 from tests.kit.kernel import to_ms
 
 
@@ -18,14 +18,14 @@ class MemoryIncidentBook:
         self._turn: tuple[str, datetime] | None = None
         self._lock = threading.Lock()
 
-    def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
+    def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
         with self._lock:
             if self._turn is not None and self._turn[0] != by and self._turn[1] > now:
                 return False
             self._turn = by, now + term
             return True
 
-    def end_turn(self, by: str) -> None:
+    def release_lock(self, by: str) -> None:
         with self._lock:
             if self._turn is not None and self._turn[0] == by:
                 self._turn = None
@@ -72,15 +72,15 @@ class MemoryNotifier:
     """In-memory ``Notifier`` that keeps what it was told."""
 
     def __init__(self) -> None:
-        self.letters: list[Letter] = []
-        self.woken: list[Letter] = []
+        self.notifications: list[Notification] = []
+        self.woken: list[Notification] = []
         self.bulletins: list[Bulletin] = []
 
-    def tell_people(self, letter: Letter) -> None:
-        self.letters.append(letter)
+    def notify_people(self, notification: Notification) -> None:
+        self.notifications.append(notification)
 
-    def tell_phones(self, letter: Letter) -> None:
-        self.woken.append(letter)
+    def notify_phones(self, notification: Notification) -> None:
+        self.woken.append(notification)
 
-    def tell_machines(self, bulletin: Bulletin) -> None:
+    def notify_machines(self, bulletin: Bulletin) -> None:
         self.bulletins.append(bulletin)

@@ -14,7 +14,7 @@ from tests.kit.jobs import (
     ENDED,
     MOST_ANNOUNCED,
     RUN_LIFE,
-    Heard,
+    Announced,
     Job,
     JobDemand,
     JobKey,
@@ -203,10 +203,10 @@ class MemoryCancellations:
                 kept[job] = now
             self._announced = dict(list(kept.items())[-MOST_ANNOUNCED:])
 
-    def heard(self, since: int = 0) -> Heard:
+    def heard(self, since: int = 0) -> Announced:
         with self._lock:
             now = to_ms(self._clock())
             oldest = now - int(ANNOUNCED_SECONDS * 1000)
             first = max(oldest + 1, since if since <= now else 0)
             found = [job for job, at in self._announced.items() if first <= at <= now]
-            return Heard(found, now)
+            return Announced(found, now)

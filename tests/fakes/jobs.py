@@ -38,7 +38,7 @@ class MemoryJobs:
         with self._lock:
             return self._jobs.setdefault(job.key, job.as_created())
 
-    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+    def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
         fresh = job.as_created()
         with self._lock:
             if fresh.key in self._jobs:
@@ -105,7 +105,7 @@ class MemoryJobs:
             }
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        return self._in_turns(_makes_tasks, limit, now)
+        return self._round_robin(_makes_tasks, limit, now)
 
     def watched(
         self,
@@ -114,13 +114,13 @@ class MemoryJobs:
         states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
     ) -> list[Job]:
         wanted = WATCHED.intersection(states)
-        return self._in_turns(lambda job: job.state in wanted, limit, now)
+        return self._round_robin(lambda job: job.state in wanted, limit, now)
 
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
-        return self._in_turns(lambda job: job.state in PLACEABLE, limit, now)
+        return self._round_robin(lambda job: job.state in PLACEABLE, limit, now)
 
     def waiting(self, before: datetime, limit: int) -> list[Job]:
-        return self._in_turns(
+        return self._round_robin(
             lambda job: job.state in PLACEABLE and job.created_at <= before,
             limit,
             None,
@@ -183,7 +183,7 @@ class MemoryJobs:
         return [_brief(job) for _, _, job in newest[:limit]]
 
     def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        return self._in_turns(
+        return self._round_robin(
             lambda job: job.state is JobState.CANCELLING, limit, now, lambda job: job.sweep_at
         )
 
@@ -197,7 +197,7 @@ class MemoryJobs:
                     found, looked_at=_ms(now), sweep_at=_ms(again_at), **_told(found, trouble)
                 )
 
-    def _in_turns(
+    def _round_robin(
         self,
         wanted: Callable[[Job], bool],
         limit: int,

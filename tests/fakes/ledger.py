@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tests.fakes.request_state import KeptLane, KeptState
+from tests.fakes.request_state import KeptQueue, KeptState
 from tests.kit.config import Biz
-from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.kernel import QueueKey, from_ms, to_ms
 from tests.kit.requests import FINAL_STATES, Correction, JournalLine, Ledger, State
 
 _TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
@@ -23,14 +23,16 @@ class MemoryLedgers:
     def __init__(self, state: KeptState) -> None:
         self._state = state
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
-        found = self.audit(lane, biz, now, job)
+    def totals(
+        self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
+    ) -> Ledger:
+        found = self.audit(queue_key, biz, now, job)
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
 
     def audit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         now: datetime,
         job: str | None = None,
@@ -39,12 +41,12 @@ class MemoryLedgers:
     ) -> Ledger:
         """Audit at once what is in memory."""
         with self._state.lock:
-            return _ledger(self._state.of(lane), biz, job)
+            return _ledger(self._state.of(queue_key), biz, job)
 
-    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+    def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
         grace = timedelta(seconds=biz.expiry_grace_seconds)
         with self._state.lock:
-            kept = self._state.of(lane)
+            kept = self._state.of(queue_key)
             last, kept.swept = kept.swept, max(now, kept.swept or now)
             if last is not None and now - last <= grace:
                 return []
@@ -67,7 +69,7 @@ class MemoryLedgers:
             "were past their time and had not been processed"
         )
         term, count = _missing(gap)
-        return [Correction(lane=lane, term=term, count=count, why=why)]
+        return [Correction(queue_key=queue_key, term=term, count=count, why=why)]
 
 
 def _missing(gap: int) -> tuple[str, int]:
@@ -75,7 +77,7 @@ def _missing(gap: int) -> tuple[str, int]:
     return ("expired", gap) if gap >= 0 else ("submitted", -gap)
 
 
-def _ledger(kept: KeptLane, biz: Biz, job: str | None) -> Ledger:
+def _ledger(kept: KeptQueue, biz: Biz, job: str | None) -> Ledger:
     flags = Counter(
         int(one.state)
         for one in kept.requests.values()
@@ -109,7 +111,7 @@ class MemoryJournal:
         self._lines: dict[tuple[str, str], list[JournalLine]] = defaultdict(list)
         self._lock = threading.Lock()
 
-    def note(self, lane: Lane, line: JournalLine) -> None:
+    def note(self, queue_key: QueueKey, line: JournalLine) -> None:
         kept = JournalLine(
             at=from_ms(to_ms(line.at)),
             by=_clean(line.by, _LONGEST_NAME),
@@ -118,14 +120,16 @@ class MemoryJournal:
             count=line.count,
         )
         with self._lock:
-            lines = self._lines[lane.tenant, lane.biz]
+            lines = self._lines[queue_key.tenant, queue_key.biz]
             oldest = kept.at - _LIFE
             lines[:] = [*(other for other in lines if other.at > oldest), kept]
             lines.sort(key=lambda other: other.at)
 
-    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+    def lines(
+        self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
+    ) -> list[JournalLine]:
         with self._lock:
-            lines = self._lines[lane.tenant, lane.biz]
+            lines = self._lines[queue_key.tenant, queue_key.biz]
             return [line for line in lines if since <= line.at < until][:limit]
 
 

@@ -13,10 +13,10 @@ from tests.kit.politeness import (
     TROUBLED,
     TROUBLED_SECONDS,
     HostAsk,
+    HostEntry,
     HostGrant,
     HostReport,
     HostState,
-    HostTurns,
     RobotsCopy,
     kept_until,
     reported,
@@ -42,7 +42,7 @@ class MemoryHosts:
     def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._hosts: dict[str, tuple[HostTurns, int]] = {}
+        self._hosts: dict[str, tuple[HostEntry, int]] = {}
         self._troubled: dict[str, dict[str, int]] = {}
 
     def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
@@ -90,11 +90,11 @@ class MemoryHosts:
         if len(met) > TROUBLED:
             del met[min(met, key=lambda host: (met[host], host))]
 
-    def _of(self, name: str, now: int) -> HostTurns:
-        host, until = self._hosts.get(name, (HostTurns(), 0))
-        return host if until > now else HostTurns()
+    def _of(self, name: str, now: int) -> HostEntry:
+        host, until = self._hosts.get(name, (HostEntry(), 0))
+        return host if until > now else HostEntry()
 
-    def _keep(self, name: str, host: HostTurns, now: int) -> None:
+    def _keep(self, name: str, host: HostEntry, now: int) -> None:
         if len(self._hosts) >= _ROOM and name not in self._hosts:
             for other in [one for one, (_, until) in self._hosts.items() if until <= now]:
                 del self._hosts[other]

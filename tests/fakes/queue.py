@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import msgspec
 
-from tests.kit.kernel import LEVELS, USUAL_AGEING, Ageing, Lane, to_ms
-from tests.kit.politeness import Parked
+from tests.kit.kernel import LEVELS, USUAL_AGEING, Ageing, QueueKey, to_ms
+from tests.kit.politeness import DeferredHost
 from tests.kit.queue import (
     KEPT_SECONDS,
     NONE,
@@ -21,10 +21,10 @@ from tests.kit.queue import (
     Load,
     Rates,
     aged,
+    deferral,
     full_minute,
     kept,
     next_level,
-    parking,
     places,
     rates,
     settle,
@@ -36,7 +36,7 @@ _encode: Final = msgspec.json.Encoder().encode
 K = TypeVar("K")
 
 
-class Held:
+class LeasedRequest:
     """The entries of one queue. The right end of ``levels`` is served next, of ``parked`` the left.
 
     What is parked is at places of hosts (parking); ``told_ms`` is the latest time told.
@@ -51,10 +51,10 @@ class Held:
         self.oldests: list[float] = []
         self.leases: dict[tuple[str, Entry], int] = {}
         self.delayed: dict[Entry, int] = {}
-        self.parked: dict[str, deque[Entry]] = {}
+        self.deferred: dict[str, deque[Entry]] = {}
         self.parked_due: dict[str, int] = {}
-        self.waiting: dict[str, parking.Waiting] = {}
-        self.told_ms = 0
+        self.waiting: dict[str, deferral.Waiting] = {}
+        self.reported_ms = 0
         self.filled: tuple[str, int | None] | None = None
 
     @property
@@ -68,10 +68,10 @@ class Held:
         return {level: queue[-1].ts for level, queue in enumerate(self.levels) if queue}
 
     @property
-    def parked_ts(self) -> int | None:
+    def deferred_ts(self) -> int | None:
         """Nothing that is parked is older."""
-        least = min((one.low for one in self.waiting.values()), default=parking.NONE)
-        return None if least == parking.NONE else least
+        least = min((one.low for one in self.waiting.values()), default=deferral.NONE)
+        return None if least == deferral.NONE else least
 
     @property
     def oldest_ts(self) -> int | None:
@@ -79,9 +79,9 @@ class Held:
         ages = [*self.heads.values(), *(one.low for one in self.waiting.values())]
         return min(ages, default=None)
 
-    def hosts(self, places: Iterable[str]) -> list[Parked]:
+    def hosts(self, places: Iterable[str]) -> list[DeferredHost]:
         """The hosts of some places at which something waits."""
-        return parking.together(
+        return deferral.together(
             (place, self.waiting[place].count, self.parked_due[place]) for place in places
         )
 
@@ -116,15 +116,15 @@ class MemoryQueue:
     def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
         self._clock = clock
         self._lock = RLock()
-        self._queues: dict[Lane, Held] = defaultdict(Held)
+        self._queues: dict[QueueKey, LeasedRequest] = defaultdict(LeasedRequest)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
         self.server = uuid4().hex
 
     @contextmanager
-    def opened(self, lane: Lane) -> Iterator[Held]:
+    def opened(self, queue_key: QueueKey) -> Iterator[LeasedRequest]:
         """Open the lane's queue, and lock everybody else out meanwhile."""
         with self._lock:
-            yield self._queues[lane]
+            yield self._queues[queue_key]
 
     def flush(self) -> None:
         """Lose everything."""
@@ -136,22 +136,22 @@ class MemoryQueue:
         """Become another server, of the same content."""
         self.server = uuid4().hex
 
-    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+    def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""
         with self._lock:
-            self._queues[lane].append(entries)
+            self._queues[queue_key].append(entries)
             if entries:
-                _count(self._of(lane).submitted, now, len(entries))
-            return self._queues[lane].queued
+                _count(self._of(queue_key).submitted, now, len(entries))
+            return self._queues[queue_key].queued
 
-    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+    def requeue(self, queue_key: QueueKey, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
         with self._lock:
-            self._queues[lane].put_first(reversed(entries))
+            self._queues[queue_key].put_first(reversed(entries))
 
     def lease(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         token: str,
         count: int,
         now: datetime,
@@ -168,7 +168,7 @@ class MemoryQueue:
         if count < 1:
             return []
         with self._lock:
-            queue, now_ms = self._queues[lane], to_ms(now)
+            queue, now_ms = self._queues[queue_key], to_ms(now)
             until_ms = to_ms(until)
             taken: list[Entry] = []
 
@@ -177,7 +177,7 @@ class MemoryQueue:
                     taken.append(entry)
                 queue.leases[token, entry] = until_ms
 
-            queue.told_ms = now_ms
+            queue.reported_ms = now_ms
             due = _earliest(queue.delayed, now_ms, count, _encode)
             ended = _earliest(queue.leases, now_ms, count - len(due), _member)
             for entry in due:
@@ -195,11 +195,11 @@ class MemoryQueue:
             return taken
 
     def renew(
-        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+        self, queue_key: QueueKey, token: str, entries: Sequence[Entry], until: datetime
     ) -> list[Entry]:
         """Extend the lease of ``entries``; returns those that the token no longer holds."""
         with self._lock:
-            leases = self._queues[lane].leases
+            leases = self._queues[queue_key].leases
             lost = []
             for entry in entries:
                 if (token, entry) in leases:
@@ -209,67 +209,79 @@ class MemoryQueue:
             return lost
 
     def finish(
-        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+        self,
+        queue_key: QueueKey,
+        token: str,
+        entries: Sequence[Entry],
+        processed: int,
+        now: datetime,
     ) -> int:
         """Drop the token's entries, count ``processed``; returns how many it held."""
         with self._lock:
-            _count(self._of(lane).processed, now, processed)
-            return len(list(self._let_go(lane, token, entries)))
+            _count(self._of(queue_key).processed, now, processed)
+            return len(list(self._let_go(queue_key, token, entries)))
 
-    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+    def give_back(self, queue_key: QueueKey, token: str, entries: Sequence[Entry]) -> int:
         """Return entries still held by the token to where they are served next."""
         with self._lock:
-            back = list(self._let_go(lane, token, entries[::-1]))
-            self._queues[lane].put_first(back)
+            back = list(self._let_go(queue_key, token, entries[::-1]))
+            self._queues[queue_key].put_first(back)
             return len(back)
 
-    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+    def return_unconfirmed(self, queue_key: QueueKey, token: str, until: datetime) -> int:
         """Return to the queue what a lease of which the answer was lost has moved."""
         with self._lock:
-            leases = self._queues[lane].leases.items()
+            leases = self._queues[queue_key].leases.items()
             held = (token, to_ms(until))
             mine = [entry for (whose, entry), ends in leases if (whose, ends) == held]
-            return self.give_back(lane, token, sorted(mine, key=_encode))
+            return self.give_back(queue_key, token, sorted(mine, key=_encode))
 
-    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+    def delay(
+        self, queue_key: QueueKey, token: str, entries: Sequence[tuple[Entry, datetime]]
+    ) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
         with self._lock:
             due_at = dict(entries[::-1])
-            delayed = list(self._let_go(lane, token, list(due_at)))
-            self._queues[lane].delayed.update({entry: to_ms(due_at[entry]) for entry in delayed})
+            delayed = list(self._let_go(queue_key, token, list(due_at)))
+            self._queues[queue_key].delayed.update(
+                {entry: to_ms(due_at[entry]) for entry in delayed}
+            )
             return len(delayed)
 
-    def park(
-        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    def defer(
+        self,
+        queue_key: QueueKey,
+        token: str,
+        hosts: Sequence[tuple[str, datetime, Sequence[Entry]]],
     ) -> int:
         """Move entries still held by the token to the end of their host's and priority's list."""
         with self._lock:
-            queue, moved = self._queues[lane], 0
+            queue, moved = self._queues[queue_key], 0
             for host, again_at, entries in hosts:
                 for level in {entry.priority for entry in entries}:
                     part = [entry for entry in entries if entry.priority == level]
-                    held = list(self._let_go(lane, token, part))
+                    held = list(self._let_go(queue_key, token, part))
                     if held:
-                        at, least = parking.place(host, level), min(entry.ts for entry in part)
-                        queue.parked.setdefault(at, deque()).extend(held)
+                        at, least = deferral.place(host, level), min(entry.ts for entry in part)
+                        queue.deferred.setdefault(at, deque()).extend(held)
                         before = queue.waiting.get(at)
-                        queue.waiting[at] = parking.joined(before, len(held), least)
-                        for place in {at, *queue.parked_due.keys() & parking.places(host)}:
+                        queue.waiting[at] = deferral.joined(before, len(held), least)
+                        for place in {at, *queue.parked_due.keys() & deferral.places(host)}:
                             queue.parked_due[place] = to_ms(again_at)
                         moved += len(held)
             return moved
 
-    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+    def deferred(self, queue_key: QueueKey, now: datetime, limit: int) -> list[DeferredHost]:
         """Hosts whose time has come and that have entries, the longest due first."""
         with self._lock:
-            queue = self._queues[lane]
-            queue.told_ms = to_ms(now)
-            due = _earliest(queue.parked_due, queue.told_ms, limit, str.encode)
+            queue = self._queues[queue_key]
+            queue.reported_ms = to_ms(now)
+            due = _earliest(queue.parked_due, queue.reported_ms, limit, str.encode)
             return queue.hosts(due)
 
-    def lease_parked(
+    def lease_deferred(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         token: str,
         hosts: Sequence[tuple[str, int, datetime]],
         until: datetime,
@@ -283,109 +295,111 @@ class MemoryQueue:
         if ":{" in token:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
         with self._lock:
-            queue = self._queues[lane]
+            queue = self._queues[queue_key]
             leased: dict[str, list[Entry]] = {}
             for host, count, again_at in hosts:
                 taken = leased.setdefault(host, [])
                 wanted = len(taken) + count
-                clock = queue.told_ms if self._clock is None else to_ms(self._clock())
-                for entry in in_turn(queue.parked, host, clock, ageing):
+                clock = queue.reported_ms if self._clock is None else to_ms(self._clock())
+                for entry in in_turn(queue.deferred, host, clock, ageing):
                     if len(taken) >= wanted:
                         break
-                    place = parking.place(host, entry.priority)
-                    queue.parked[place].popleft()
+                    place = deferral.place(host, entry.priority)
+                    queue.deferred[place].popleft()
                     if (token, entry) not in queue.leases:
                         taken.append(entry)
                     queue.leases[token, entry] = to_ms(until)
-                    left = parking.served(queue.waiting[place], 1)
+                    left = deferral.served(queue.waiting[place], 1)
                     if left is None:
-                        del queue.parked[place], queue.parked_due[place], queue.waiting[place]
+                        del queue.deferred[place], queue.parked_due[place], queue.waiting[place]
                     else:
                         queue.waiting[place] = left
-                for place in parking.places(host):
+                for place in deferral.places(host):
                     if place in queue.parked_due:
                         queue.parked_due[place] = to_ms(again_at)
             return leased
 
-    def depth(self, lane: Lane) -> Depth:
+    def depth(self, queue_key: QueueKey) -> Depth:
         """Count what is queued, parked, leased and delayed."""
         with self._lock:
-            queue = self._queues[lane]
-            parked = sum(one.count for one in queue.waiting.values())
+            queue = self._queues[queue_key]
+            deferred = sum(one.count for one in queue.waiting.values())
             return Depth(
-                queued=queue.queued + parked,
-                parked=parked,
+                queued=queue.queued + deferred,
+                deferred=deferred,
                 leased=len(queue.leases),
                 delayed=len(queue.delayed),
                 oldest_ts=queue.oldest_ts,
                 heads=queue.heads,
-                parked_ts=queue.parked_ts,
+                deferred_ts=queue.deferred_ts,
             )
 
-    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+    def depths(self, queues: Sequence[QueueKey]) -> list[Depth]:
         """:meth:`depth` of many lanes."""
-        return [self.depth(lane) for lane in lanes]
+        return [self.depth(queue_key) for queue_key in queues]
 
-    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+    def loads(self, queues: Sequence[QueueKey], now: datetime) -> list[Load]:
         """Count what can be leased now of many lanes."""
         at = to_ms(now)
         with self._lock:
             found = []
-            for lane in lanes:
-                queue = self._queues[lane]
+            for queue_key in queues:
+                queue = self._queues[queue_key]
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = queue.queued + ended + due
                 places = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
-                looked = [(one, queue.waiting[one].count) for one in places[: parking.LOOKED_AT]]
-                counts = parking.by_host(looked)
-                ready += parking.ready([*counts.values()], len(places) - len(looked) + len(counts))
+                looked = [(one, queue.waiting[one].count) for one in places[: deferral.LOOKED_AT]]
+                counts = deferral.by_host(looked)
+                ready += deferral.ready([*counts.values()], len(places) - len(looked) + len(counts))
                 times = (*queue.delayed.values(), *queue.parked_due.values())
                 following = min((due for due in times if due > at), default=None)
                 leased = len(queue.leases) - ended
                 found.append(Load(ready=ready, leased=leased, next_ts=following))
             return found
 
-    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+    def rates(self, queue_key: QueueKey, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
         with self._lock:
-            second, counted = to_ms(now) // 1000, self._of(lane)
+            second, counted = to_ms(now) // 1000, self._of(queue_key)
             return rates(counted.submitted, second), rates(counted.processed, second)
 
-    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+    def per_second(
+        self, queue_key: QueueKey, now: datetime
+    ) -> tuple[dict[int, int], dict[int, int]]:
         """Submitted and processed counts by epoch second; a second without any is missing."""
         with self._lock:
-            second, counted = to_ms(now) // 1000, self._of(lane)
+            second, counted = to_ms(now) // 1000, self._of(queue_key)
             return full_minute(counted.submitted, second), full_minute(counted.processed, second)
 
-    def counted(self, lane: Lane) -> tuple[dict[int, int], dict[int, int]]:
+    def counted(self, queue_key: QueueKey) -> tuple[dict[int, int], dict[int, int]]:
         """All that is kept of submitted and processed counts by epoch second."""
         with self._lock:
-            counted = self._of(lane)
+            counted = self._of(queue_key)
             return dict(counted.submitted), dict(counted.processed)
 
-    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+    def add_phases(self, queue_key: QueueKey, seconds: Mapping[str, float]) -> None:
         """Add to the lane's account of where workers spend their time."""
         with self._lock:
             for phase, spent in seconds.items():
-                self._of(lane).phases[phase] += spent
+                self._of(queue_key).phases[phase] += spent
 
-    def phases(self, lane: Lane) -> dict[str, float]:
+    def phases(self, queue_key: QueueKey) -> dict[str, float]:
         """Get that account, in seconds by phase."""
         with self._lock:
-            return dict(self._of(lane).phases)
+            return dict(self._of(queue_key).phases)
 
-    def _of(self, lane: Lane) -> _Statistics:
-        return self._statistics[lane.tenant, lane.biz]
+    def _of(self, queue_key: QueueKey) -> _Statistics:
+        return self._statistics[queue_key.tenant, queue_key.biz]
 
-    def _let_go(self, lane: Lane, token: str, entries: Sequence[Entry]) -> Iterator[Entry]:
-        leases = self._queues[lane].leases
+    def _let_go(self, queue_key: QueueKey, token: str, entries: Sequence[Entry]) -> Iterator[Entry]:
+        leases = self._queues[queue_key].leases
         for entry in entries:
             if leases.pop((token, entry), None) is not None:
                 yield entry
 
 
-def _next(queue: Held, ageing: Ageing) -> int:
+def _next(queue: LeasedRequest, ageing: Ageing) -> int:
     """The priority that is served next."""
     heads = [level[-1].ts if level else None for level in queue.levels]
     return next_level(heads, queue.times, queue.oldests, ageing.beta, log2(ageing.clamp))
@@ -414,12 +428,12 @@ def _count(counts: Counter[int], now: datetime, amount: int) -> None:
 
 
 def in_turn(
-    parked: Mapping[str, deque[Entry]], host: str, now_ms: int, ageing: Ageing
+    deferred: Mapping[str, deque[Entry]], host: str, now_ms: int, ageing: Ageing
 ) -> Iterator[Entry]:
     """The heads of the host's lists, one after the other: each is to be taken before the next."""
     ticks: tuple[list[float], list[float]] | None = None
     while True:
-        lists = [parked.get(place) for place in places(host)]
+        lists = [deferred.get(place) for place in places(host)]
         heads = [waits[0].ts if waits else None for waits in lists]
         if ticks is None:
             ticks = aged(min((ts for ts in heads if ts is not None), default=0), now_ms, ageing)
@@ -435,14 +449,16 @@ class MemoryOverview:
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
 
-    def counts(self, lanes: Sequence[Lane]) -> list[tuple[dict[int, int], dict[int, int]] | None]:
-        return [self._queue.counted(lane) for lane in lanes]
+    def counts(
+        self, queues: Sequence[QueueKey]
+    ) -> list[tuple[dict[int, int], dict[int, int]] | None]:
+        return [self._queue.counted(queue_key) for queue_key in queues]
 
-    def waiting_hosts(self, lanes: Sequence[Lane], limit: int) -> list[list[Parked]]:
-        return [self._of(lane, max(0, limit)) for lane in lanes]
+    def waiting_hosts(self, queues: Sequence[QueueKey], limit: int) -> list[list[DeferredHost]]:
+        return [self._of(queue_key, max(0, limit)) for queue_key in queues]
 
-    def _of(self, lane: Lane, limit: int) -> list[Parked]:
-        with self._queue.opened(lane) as queue:
+    def _of(self, queue_key: QueueKey, limit: int) -> list[DeferredHost]:
+        with self._queue.opened(queue_key) as queue:
             due = sorted(
                 queue.parked_due, key=lambda host: (queue.parked_due[host], host), reverse=True
             )

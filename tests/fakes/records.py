@@ -11,8 +11,8 @@ from typing import TypeAlias
 from tests.fakes.request_state import Kept, KeptState, place, typed, why_not
 from tests.kit.config import Biz
 from tests.kit.extract import MOST_VERSIONS, countable, together
-from tests.kit.kernel import Lane, RequestId, StoreError, to_ms
-from tests.kit.records import KEY_BYTES, LANE_BYTES, LEASE_BYTES, item_ids, no_room, refuse_large
+from tests.kit.kernel import QueueKey, RequestId, StoreError, to_ms
+from tests.kit.records import KEY_BYTES, LEASE_BYTES, QUEUE_BYTES, item_ids, no_room, refuse_large
 from tests.kit.requests import Claim, Coverage, QueuedItem, Record, State
 
 #: Within one millisecond those with keys of their own come last, as in MongoDB.
@@ -26,25 +26,27 @@ class MemoryRecords:
         self.state = state
 
     def store_part(
-        self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
+        self, queue_key: QueueKey, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
     ) -> bool:
         _refuse(records)
         with self.state.lock:
-            kept = self.owned(lane, claim)
+            kept = self.owned(queue_key, claim)
             if kept is None:
                 return False
             kept.parts += 1
-            self.state.of(lane).keep(records)
+            self.state.of(queue_key).keep(records)
             return True
 
-    def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
+    def store_keyed(
+        self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime
+    ) -> None:
         _refuse(records)
         with self.state.lock:
-            self.state.of(lane).keep(record for record in records if record.key is not None)
+            self.state.of(queue_key).keep(record for record in records if record.key is not None)
 
     def records(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         request_id: RequestId | None,
@@ -52,7 +54,7 @@ class MemoryRecords:
         limit: int,
     ) -> list[Record]:
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             found = [
                 record
                 for record in (*mine.records.values(), *mine.keyed.values())
@@ -66,14 +68,14 @@ class MemoryRecords:
             floor = None if after is None else _on_page_after(request_id, after[1])
         return [record for at, record in placed if floor is None or at > floor][:limit]
 
-    def record_count(self, lane: Lane, biz: Biz) -> int:
+    def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             return len(mine.records) + len(mine.keyed)
 
-    def owned(self, lane: Lane, claim: Claim) -> Kept | None:
+    def owned(self, queue_key: QueueKey, claim: Claim) -> Kept | None:
         """The request, if the claim's token owns it."""
-        kept = self.state.of(lane).requests.get(claim.request.id)
+        kept = self.state.of(queue_key).requests.get(claim.request.id)
         owns = kept is not None and kept.state == State.LEASED and kept.token == claim.token
         return kept if owns else None
 
@@ -132,19 +134,19 @@ class _Items:
 class MemoryDataQueue:
     """In-memory ``DataQueue``."""
 
-    def __init__(self, *, lane_bytes: int = LANE_BYTES) -> None:
-        self._lane_bytes = lane_bytes
-        self._lanes: dict[tuple[str, str], _Items] = {}
+    def __init__(self, *, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._queue_bytes = queue_bytes
+        self._queues: dict[tuple[str, str], _Items] = {}
         self._lock = Lock()
         self._put_us = 0
 
-    def put(self, lane: Lane, items: Sequence[bytes]) -> int:
+    def put(self, queue_key: QueueKey, items: Sequence[bytes]) -> int:
         refuse_large(items)
         with self._lock:
-            mine = self._of(lane)
+            mine = self._of(queue_key)
             size = sum(map(len, items))
-            if size and sum(map(len, mine.data.values())) + size > self._lane_bytes:
-                raise no_room(lane.biz, len(items))
+            if size and sum(map(len, mine.data.values())) + size > self._queue_bytes:
+                raise no_room(queue_key.biz, len(items))
             # Never the same time twice, as with a server that is asked over a network.
             self._put_us = max(self._put_us + 1, time_ns() // 1_000)
             for name, item in zip(item_ids(self._put_us, len(items)), items, strict=True):
@@ -153,12 +155,12 @@ class MemoryDataQueue:
             return len(mine.data)
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self, queue_key: QueueKey, token: str, count: int, now: datetime, until: datetime
     ) -> list[QueuedItem]:
         found: list[QueuedItem] = []
         room = LEASE_BYTES
         with self._lock:
-            mine = self._of(lane)
+            mine = self._of(queue_key)
             ended = sorted((ends, held) for held, ends in mine.leases.items() if ends <= now)[
                 : max(0, count)
             ]
@@ -177,30 +179,30 @@ class MemoryDataQueue:
                 room -= len(data)
         return found
 
-    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def finish(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         with self._lock:
-            mine = self._of(lane)
+            mine = self._of(queue_key)
             held = list(self._let_go(mine, token, items))
             for name in held:
                 del mine.data[name]
                 del mine.tries[name]
             return len(held)
 
-    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def give_back(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         with self._lock:
-            mine = self._of(lane)
+            mine = self._of(queue_key)
             held = list(self._let_go(mine, token, items[::-1]))
             for name in held:
                 mine.queued.append(name)
                 mine.tries[name] -= 1
             return len(held)
 
-    def waiting(self, lanes: Sequence[Lane]) -> list[int]:
+    def waiting(self, queues: Sequence[QueueKey]) -> list[int]:
         with self._lock:
-            return [len(self._of(lane).data) for lane in lanes]
+            return [len(self._of(queue_key).data) for queue_key in queues]
 
-    def _of(self, lane: Lane) -> _Items:
-        return self._lanes.setdefault((lane.tenant, lane.biz), _Items())
+    def _of(self, queue_key: QueueKey) -> _Items:
+        return self._queues.setdefault((queue_key.tenant, queue_key.biz), _Items())
 
     @staticmethod
     def _let_go(mine: _Items, token: str, items: Sequence[str]) -> Iterator[str]:
@@ -217,14 +219,14 @@ class MemoryCoverages:
         self._counts: dict[tuple[str, str], dict[tuple[str, str], Coverage]] = {}
         self._lock = Lock()
 
-    def add(self, lane: Lane, rule: str, version: str, coverage: Coverage) -> None:
+    def add(self, queue_key: QueueKey, rule: str, version: str, coverage: Coverage) -> None:
         with self._lock:
-            mine = self._counts.setdefault((lane.tenant, lane.biz), {})
+            mine = self._counts.setdefault((queue_key.tenant, queue_key.biz), {})
             before = mine.pop((rule, version), Coverage())
             mine[rule, version] = together(before, countable(coverage))
             if len(mine) > MOST_VERSIONS:
                 del mine[next(iter(mine))]
 
-    def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
+    def of(self, queue_key: QueueKey) -> dict[tuple[str, str], Coverage]:
         with self._lock:
-            return dict(self._counts.get((lane.tenant, lane.biz), {}))
+            return dict(self._counts.get((queue_key.tenant, queue_key.biz), {}))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tests.kit.config import Biz
-from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.kernel import QueueKey, from_ms, to_ms
 from tests.kit.recrawl import META_ROOM, with_room
 from tests.kit.requests import Visit, VisitTotals
 
@@ -22,24 +22,24 @@ class MemoryVisits:
         self._kept: dict[tuple[str, str], dict[str, Visit]] = defaultdict(dict)
         self._lock = threading.Lock()
 
-    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+    def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
         with self._lock:
-            kept = self._of(lane)
+            kept = self._of(queue_key)
             return {key: kept[key] for key in keys if key in kept}
 
-    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+    def saw(self, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]) -> None:
         with self._lock:
-            kept = self._of(lane)
+            kept = self._of(queue_key)
             for visit in visits:
                 standing = kept.get(visit.key)
                 if standing is None or standing.visited_at <= visit.visited_at:
                     kept[visit.key] = visit
 
-    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+    def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         with self._lock:
             found = [
                 (visit.next_at, visit.key, visit)
-                for visit in self._of(lane).values()
+                for visit in self._of(queue_key).values()
                 if visit.next_at is not None and visit.next_at <= now
             ]
         first = sorted(found, key=lambda one: one[:2])[:limit]
@@ -48,13 +48,13 @@ class MemoryVisits:
 
     def put_off(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         offs: Sequence[tuple[Visit, datetime]],
     ) -> list[Visit]:
         mine = []
         with self._lock:
-            kept = self._of(lane)
+            kept = self._of(queue_key)
             for visit, until in offs:
                 standing = kept.get(visit.key)
                 if standing is not None and standing.next_at == visit.next_at:
@@ -63,9 +63,9 @@ class MemoryVisits:
                     mine.append(replace(visit, next_at=next_at))
         return mine
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> VisitTotals:
         with self._lock:
-            kept = list(self._of(lane).values())
+            kept = list(self._of(queue_key).values())
         return VisitTotals(
             pages=len(kept),
             visits=sum(visit.visits for visit in kept),
@@ -74,5 +74,5 @@ class MemoryVisits:
             due=sum(visit.next_at is not None and visit.next_at <= now for visit in kept),
         )
 
-    def _of(self, lane: Lane) -> dict[str, Visit]:
-        return self._kept[lane.tenant, lane.biz]
+    def _of(self, queue_key: QueueKey) -> dict[str, Visit]:
+        return self._kept[queue_key.tenant, queue_key.biz]

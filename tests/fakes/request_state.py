@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tests.kit.kernel import Lane, RequestId
+from tests.kit.kernel import QueueKey, RequestId
 from tests.kit.requests import (
     UNSTORABLE,
     Answer,
@@ -56,11 +56,11 @@ class Kept:
         self.log.append(Event(at=at, state=state, by=by, why=why[:500]))
         del self.log[:-_LOG_LENGTH]
 
-    def leave_nothing(self, lane: "KeptLane") -> None:
+    def leave_nothing(self, queue_key: "KeptQueue") -> None:
         """A page that was read in part only leaves no records behind, but for those with keys."""
         if self.parts:
             self.parts = 0
-            lane.drop(self.request.id)
+            queue_key.drop(self.request.id)
 
     def tracked(self) -> Tracked:
         """The request as the read API shows it."""
@@ -82,7 +82,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class KeptLane:
+class KeptQueue:
     """The requests and records of one biz of one tenant.
 
     ``counters`` are the terms of the ledger that are counted for ever (``submitted``, ``done``,
@@ -124,12 +124,12 @@ class KeptState:
     """Every lane, and the lock under which they are worked on."""
 
     def __init__(self) -> None:
-        self._lanes: dict[tuple[str, str], KeptLane] = {}
+        self._queues: dict[tuple[str, str], KeptQueue] = {}
         self.lock = threading.RLock()
 
-    def of(self, lane: Lane) -> KeptLane:
+    def of(self, queue_key: QueueKey) -> KeptQueue:
         """The lane's part."""
-        return self._lanes.setdefault((lane.tenant, lane.biz), KeptLane())
+        return self._queues.setdefault((queue_key.tenant, queue_key.biz), KeptQueue())
 
 
 def clean(error: str) -> str:

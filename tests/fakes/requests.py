@@ -13,7 +13,7 @@ import msgspec
 from tests.fakes.records import MemoryRecords
 from tests.fakes.request_state import (
     Kept,
-    KeptLane,
+    KeptQueue,
     KeptState,
     clean,
     is_due,
@@ -22,7 +22,7 @@ from tests.fakes.request_state import (
     typed,
 )
 from tests.kit.config import Biz, Rule, Spider
-from tests.kit.kernel import Lane, RequestId, StoreError, to_ms
+from tests.kit.kernel import QueueKey, RequestId, StoreError, to_ms
 from tests.kit.requests import (
     FINAL_STATES,
     Claim,
@@ -51,7 +51,7 @@ class MemoryRequestStore(MemoryRecords):
 
     def insert(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         requests: Sequence[Request],
         kept: frozenset[RequestId] = frozenset(),
@@ -59,7 +59,7 @@ class MemoryRequestStore(MemoryRecords):
         existing: set[RequestId] = set()
         refused: dict[RequestId, StoreError] = {}
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             for request in requests:
                 if request.id in mine.requests:
                     existing.add(request.id)
@@ -75,7 +75,7 @@ class MemoryRequestStore(MemoryRecords):
 
     def claim(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         entries: Sequence[Entry],
         worker: str,
@@ -86,12 +86,12 @@ class MemoryRequestStore(MemoryRecords):
         oldest = to_ms(now - timedelta(seconds=biz.ttl_seconds))
         won = {}
         with self.state.lock:
-            requests = self.state.of(lane).requests
+            requests = self.state.of(queue_key).requests
             for entry in entries:
                 kept = requests.get(entry.id)
                 if (
                     kept is None
-                    or entry.biz != lane.biz
+                    or entry.biz != queue_key.biz
                     or entry.ts <= oldest
                     or entry.ts != to_ms(kept.request.queued_at)
                 ):
@@ -107,11 +107,13 @@ class MemoryRequestStore(MemoryRecords):
                 )
         return list(won.values())
 
-    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+    def due(
+        self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
+    ) -> list[tuple[Entry, datetime]]:
         found = []
         with self.state.lock:
             for entry in entries:
-                kept = self.state.of(lane).requests.get(entry.id)
+                kept = self.state.of(queue_key).requests.get(entry.id)
                 if (
                     kept is not None
                     and kept.due_at is not None
@@ -122,12 +124,12 @@ class MemoryRequestStore(MemoryRecords):
         return found
 
     def renew(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+        self, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
         lost: set[RequestId] = set()
         with self.state.lock:
             for claim in claims:
-                kept = self.owned(lane, claim)
+                kept = self.owned(queue_key, claim)
                 if kept is None:
                     lost.add(claim.request.id)
                 else:
@@ -136,7 +138,7 @@ class MemoryRequestStore(MemoryRecords):
 
     def settle(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         outcomes: Sequence[tuple[Claim, Outcome]],
         worker: str,
@@ -147,7 +149,7 @@ class MemoryRequestStore(MemoryRecords):
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}
         with self.state.lock:
             for claim, outcome in once.values():
-                kept = self.owned(lane, claim)
+                kept = self.owned(queue_key, claim)
                 if kept is None:
                     lost.add(claim.request.id)
                     continue
@@ -155,23 +157,25 @@ class MemoryRequestStore(MemoryRecords):
                 end = storable(outcome)
                 if isinstance(end, Dead) and end is not outcome:
                     buried[claim.request.id] = end
-                self._end(self.state.of(lane), kept, end, worker, now)
+                self._end(self.state.of(queue_key), kept, end, worker, now)
         return Settled(lost, buried)
 
     @staticmethod
-    def _end(lane: KeptLane, kept: Kept, outcome: Outcome, worker: str, now: datetime) -> None:
+    def _end(
+        queue_key: KeptQueue, kept: Kept, outcome: Outcome, worker: str, now: datetime
+    ) -> None:
         if isinstance(outcome, Done):
-            lane.count(kept.request.job, "done")
+            queue_key.count(kept.request.job, "done")
             if outcome.records or (kept.parts and outcome.status != _NOT_MODIFIED):
-                lane.drop(kept.request.id, outcome.stored)
-            lane.keep(outcome.records)
+                queue_key.drop(kept.request.id, outcome.stored)
+            queue_key.keep(outcome.records)
             kept.records = outcome.stored + len(outcome.records)
             kept.parts, kept.error, kept.due_at = 0, None, None
             kept.reason = kept.answer = None
             kept.note(now, State.DONE, worker, clean(done_with(outcome)))
         elif isinstance(outcome, Dead):
-            lane.count(kept.request.job, "dead")
-            kept.leave_nothing(lane)
+            queue_key.count(kept.request.job, "dead")
+            kept.leave_nothing(queue_key)
             kept.error, kept.due_at = clean(outcome.error), None
             kept.reason, kept.answer = clean(outcome.reason), outcome.answer
             kept.note(now, State.DEAD, worker, kept.error)
@@ -181,26 +185,32 @@ class MemoryRequestStore(MemoryRecords):
             kept.note(now, State.WAITING, worker, kept.error)
 
     def release(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        claims: Sequence[Claim],
+        worker: str,
+        why: str,
+        now: datetime,
     ) -> None:
         with self.state.lock:
             for claim in claims:
-                kept = self.owned(lane, claim)
+                kept = self.owned(queue_key, claim)
                 if kept is not None:
                     kept.attempts -= 1
                     kept.token = kept.due_at = None
                     kept.note(now, State.PENDING, worker, why)
 
-    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+    def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
         with self.state.lock:
-            kept = self.state.of(lane).requests.get(request_id)
+            kept = self.state.of(queue_key).requests.get(request_id)
             return kept.tracked() if kept else None
 
     def cancel(
-        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+        self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             kept = mine.requests.get(request_id)
             if kept is None:
                 return None
@@ -211,9 +221,11 @@ class MemoryRequestStore(MemoryRecords):
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
 
-    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+    def cancel_job(
+        self, queue_key: QueueKey, biz: Biz, job: str, limit: int, by: str, now: datetime
+    ) -> int:
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             found = [
                 kept
                 for kept in mine.requests.values()
@@ -229,7 +241,7 @@ class MemoryRequestStore(MemoryRecords):
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         state: int | None,
@@ -241,7 +253,7 @@ class MemoryRequestStore(MemoryRecords):
         with self.state.lock:
             found = [
                 kept.tracked()
-                for kept in self.state.of(lane).requests.values()
+                for kept in self.state.of(queue_key).requests.values()
                 if (state is None or kept.state == state)
                 and (since is None or kept.request.queued_at >= since)
             ]
@@ -253,15 +265,21 @@ class MemoryRequestStore(MemoryRecords):
         return [one for at, one in placed if floor is None or at > floor][:limit]
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        *,
+        before: Sequence[datetime],
+        now: datetime,
+        limit: int,
     ) -> list[Entry]:
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self.state.lock:
             found = [
                 kept.request.entry
-                for kept in self.state.of(lane).requests.values()
+                for kept in self.state.of(queue_key).requests.values()
                 if kept.request.queued_at > alive
-                and kept.request.pool == lane.pool
+                and kept.request.pool == queue_key.pool
                 and (
                     kept.request.queued_at < before[kept.request.priority]
                     if kept.state == State.PENDING
@@ -273,12 +291,12 @@ class MemoryRequestStore(MemoryRecords):
         return sorted(found, key=lambda entry: entry.ts)[:limit]
 
     def index(
-        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+        self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
         """Do nothing: there is no index to build."""
         return []
 
-    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+    def expire(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
         """Expire requests; remove those that have passed the grace time too.
 
         That is MongoDB's own doing; here it comes after the marking, so nothing goes uncounted.
@@ -288,7 +306,7 @@ class MemoryRequestStore(MemoryRecords):
         last_chance = oldest - timedelta(seconds=biz.expiry_grace_seconds / 2)
         marked = 0
         with self.state.lock:
-            mine = self.state.of(lane)
+            mine = self.state.of(queue_key)
             for kept in mine.requests.values():
                 if (
                     kept.request.queued_at <= oldest
@@ -324,10 +342,10 @@ class MemoryRules:
         self._kept: dict[tuple[str, str, str, str], Rule | Spider] = {}
         self._lock = threading.Lock()
 
-    def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
+    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         with self._lock:
-            self._kept.setdefault((lane.tenant, lane.biz, name, rule.version), rule)
+            self._kept.setdefault((queue_key.tenant, queue_key.biz, name, rule.version), rule)
 
-    def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
+    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
         with self._lock:
-            return self._kept.get((lane.tenant, lane.biz, name, version))
+            return self._kept.get((queue_key.tenant, queue_key.biz, name, version))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from tests.kit.schedules import KEPT_VERSIONS, LOOKS_APART, Schedule
+from tests.kit.schedules import KEPT_VERSIONS, SCAN_GAP, Schedule
 
 _Key: TypeAlias = tuple[str, str, str]
 
@@ -70,15 +70,15 @@ class MemorySchedules:
         turns = chain.from_iterable(zip_longest(*of_tenants.values()))
         return [schedule for schedule in turns if schedule is not None][:limit]
 
-    def begin_look(self, now: datetime) -> datetime:
+    def begin_scan(self, now: datetime) -> datetime:
         with self._lock:
             at, since = self._looked_at, self._behind_since
-            goes_on = at is not None and at >= now - LOOKS_APART
+            goes_on = at is not None and at >= now - SCAN_GAP
             self._behind_since = since if goes_on and since is not None else now
             self._looked_at = now if at is None else max(at, now)
             return min(self._behind_since, now)
 
-    def end_look(self) -> None:
+    def end_scan(self) -> None:
         with self._lock:
             self._behind_since = None
 

@@ -12,29 +12,29 @@ from tests.fakes.fleet import MemoryWorkers
 from tests.fakes.queue import MemoryQueue
 from tests.kit.fleet import (
     FLEET_POOL,
-    MOST_PACES,
-    Mustered,
-    Shown,
-    Staff,
-    Staffed,
+    MOST_THROUGHPUTS,
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
     is_fresh,
     learnt,
 )
-from tests.kit.kernel import MAIN_POOL, Lane, LimitRefusedError, to_ms
-from tests.kit.queue import LaneWork, parking
+from tests.kit.kernel import MAIN_POOL, LimitRefusedError, QueueKey, to_ms
+from tests.kit.queue import QueueWork, deferral
 from tests.kit.requests import Entry
 
-_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
-class MemoryStaffing:
+class MemoryScalingTargets:
     """A ``Staffing`` over workers in memory, by their clock; thread-safe."""
 
     def __init__(self, workers: MemoryWorkers) -> None:
         self._lock = RLock()
         self._workers = workers
-        self._pools: dict[str, Staffed] = {}
-        self._paces: dict[str, dict[str, float]] = {}
+        self._pools: dict[str, ScalingState] = {}
+        self._throughputs: dict[str, dict[str, float]] = {}
         self._needs: dict[str, int] = {}
 
     def _workers_of(self, pool: str) -> MemoryWorkers:
@@ -50,89 +50,93 @@ class MemoryStaffing:
             }
             return {name: (now_ms - at) / 1_000 for name, at in self._needs.items()}
 
-    def read(self, pool: str) -> Staffed:
+    def read(self, pool: str) -> ScalingState:
         """Get the decision that stands."""
         with self._lock, self._workers.opened() as (_, now_ms):
-            found = self._pools.get(pool, Staffed())
+            found = self._pools.get(pool, ScalingState())
             return replace(found, now_ms=now_ms, leaving=self._workers_of(pool).leaving)
 
-    def settle(self, pool: str, read: Staffed, staff: Staff) -> bool:
+    def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
         """Make it the decision that stands, unless another was made since ``read``."""
         with self._lock:
-            found = self._pools.get(pool, Staffed())
+            found = self._pools.get(pool, ScalingState())
             if found.version != read.version:
                 return False
-            self._pools[pool] = replace(found, staff=staff, version=found.version + 1)
+            self._pools[pool] = replace(found, target=target, version=found.version + 1)
             return True
 
-    def paces(self, pool: str) -> dict[str, float]:
+    def throughputs(self, pool: str) -> dict[str, float]:
         """Get the throughput that workers have shown of lanes."""
         with self._lock:
-            return dict(self._paces.get(pool, {}))
+            return dict(self._throughputs.get(pool, {}))
 
-    def muster(
+    def report_throughput(
         self,
         pool: str,
         worker: str,
-        pace: Shown | None,
+        throughput: Throughput | None,
         now: datetime,
-        paces: Mapping[str, Shown] = _NONE,
-    ) -> Mustered:
+        throughputs: Mapping[str, Throughput] = _NONE,
+    ) -> ThroughputReply:
         """A worker says what it can do; whether it is to leave."""
         with self._lock:
-            if pace is not None:
-                found = self._pools.get(pool, Staffed())
-                self._pools[pool] = replace(found, pace=learnt(found.pace, pace))
-            kept_paces = self._paces.setdefault(pool, {})
-            for lane, shown in paces.items():
+            if throughput is not None:
+                found = self._pools.get(pool, ScalingState())
+                self._pools[pool] = replace(found, throughput=learnt(found.throughput, throughput))
+            kept_throughputs = self._throughputs.setdefault(pool, {})
+            for queue_key, shown in throughputs.items():
                 # Whoever was shown last stands last: the first are forgotten first.
-                known = learnt(kept_paces.pop(lane, None), shown)
-                kept_paces |= {} if known is None else {lane: known}
-            for lane in list(kept_paces)[: max(0, len(kept_paces) - MOST_PACES)]:
-                del kept_paces[lane]
+                known = learnt(kept_throughputs.pop(queue_key, None), shown)
+                kept_throughputs |= {} if known is None else {queue_key: known}
+            for queue_key in list(kept_throughputs)[
+                : max(0, len(kept_throughputs) - MOST_THROUGHPUTS)
+            ]:
+                del kept_throughputs[queue_key]
             standing = self.read(pool)
             workers = self._workers_of(pool)
             if not is_fresh(standing):
-                return workers.mustered(worker, now, None)
-            return workers.mustered(worker, now, standing.staff.kept, standing.staff.floor)
+                return workers.throughput_reply(worker, now, None)
+            return workers.throughput_reply(
+                worker, now, standing.target.kept, standing.target.floor
+            )
 
 
-class MemoryOutlook:
+class MemoryQueueSampler:
     """An ``Outlook`` over a queue in memory."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
 
     def works(
-        self, lanes: Sequence[Lane], now: datetime, soon: timedelta, hosts: int
-    ) -> list[LaneWork]:
+        self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
+    ) -> list[QueueWork]:
         """Sum the work that lies ahead in each lane."""
-        return [self._work(lane, to_ms(now), to_ms(now + soon), hosts) for lane in lanes]
+        return [self._work(queue_key, to_ms(now), to_ms(now + soon), hosts) for queue_key in queues]
 
-    def glimpse(self, lane: Lane, count: int) -> list[Entry]:
+    def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:
         """Up to ``count`` entries of the queue, the one to be served next first."""
-        with self._queue.opened(lane) as held:
+        with self._queue.opened(queue_key) as held:
             everything = [entry for level in held.levels[::-1] for entry in reversed(level)]
             length, count = len(everything), min(count, len(everything))
             step = (length - 1, max(1, count - 1))
             return [everything[n * step[0] // step[1]] for n in range(max(0, count))]
 
-    def _work(self, lane: Lane, now_ms: int, soon_ms: int, hosts: int) -> LaneWork:
-        with self._queue.opened(lane) as held:
+    def _work(self, queue_key: QueueKey, now_ms: int, soon_ms: int, hosts: int) -> QueueWork:
+        with self._queue.opened(queue_key) as held:
             ended = sum(until <= now_ms for until in held.leases.values())
             named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
             places = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
             sample, soon = (
-                parking.by_host(places),
+                deferral.by_host(places),
                 sum(at <= soon_ms for at in held.parked_due.values()),
             )
-            return LaneWork(
+            return QueueWork(
                 queued=held.queued + ended,
                 leased=len(held.leases) - ended,
                 due=sum(at <= soon_ms for at in held.delayed.values()),
-                parked=sum(one.count for one in held.waiting.values()),
-                hosts=parking.hosts_among(len(held.parked_due), len(places), len(sample)),
-                hosts_due=parking.hosts_among(soon, len(places), len(sample)),
+                deferred=sum(one.count for one in held.waiting.values()),
+                hosts=deferral.hosts_among(len(held.parked_due), len(places), len(sample)),
+                hosts_due=deferral.hosts_among(soon, len(places), len(sample)),
                 sample=tuple(sample.items()),
                 oldest_ts=held.oldest_ts,
             )

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.fakes.queue import MemoryQueue
 from tests.kit.config import IntakeLimits
-from tests.kit.kernel import Lane, to_ms
+from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.queue import Pressure
 from tests.kit.requests import Keyed, KeyName
 
@@ -42,19 +42,19 @@ class MemoryIntake:
 
     def admit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         count: int,
         limits: IntakeLimits,
         memory_ratio: float,
         now: datetime,
-        beside: Sequence[Lane] = (),
+        beside: Sequence[QueueKey] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room."""
         now = now if self._clock is None else self._clock()
         others = sum(self._backlog(one) for one in beside)
-        with self._queue.opened(lane):
-            backlog = self._backlog(lane) + others
-            wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
+        with self._queue.opened(queue_key):
+            backlog = self._backlog(queue_key) + others
+            wait, full_at = self._rate(queue_key, count, limits, to_ms(now) * 1_000)
             pressure = Pressure(
                 backlog=backlog,
                 backlog_full=backlog > 0 and backlog + count > limits.max_backlog,
@@ -62,20 +62,22 @@ class MemoryIntake:
                 wait_seconds=wait / 1_000_000,
             )
             if pressure.admitted and limits.per_second is not None:
-                self._full_at[lane.tenant, lane.biz] = full_at
+                self._full_at[queue_key.tenant, queue_key.biz] = full_at
             return pressure
 
-    def _backlog(self, lane: Lane) -> int:
-        with self._queue.opened(lane) as held:
+    def _backlog(self, queue_key: QueueKey) -> int:
+        with self._queue.opened(queue_key) as held:
             waiting = sum(one.count for one in held.waiting.values())
             return held.queued + len(held.leases) + len(held.delayed) + waiting
 
-    def _rate(self, lane: Lane, count: int, limits: IntakeLimits, now_us: int) -> tuple[int, float]:
+    def _rate(
+        self, queue_key: QueueKey, count: int, limits: IntakeLimits, now_us: int
+    ) -> tuple[int, float]:
         """Microseconds to wait, and when the bucket is full again if it is not waited."""
         if limits.per_second is None:
             return 0, 0.0
         interval = min(_LONGEST_US, 1_000_000 / limits.per_second)
-        full_at = max(now_us, self._full_at[lane.tenant, lane.biz])
+        full_at = max(now_us, self._full_at[queue_key.tenant, queue_key.biz])
         wait = full_at - now_us - max(0, (limits.burst - count) * interval)
         full_at = round(min(now_us + _LONGEST_US, full_at + count * interval))
         return max(0, math.ceil(wait)), full_at
@@ -88,32 +90,32 @@ class MemorySubmissionKeys:
         self._kept: dict[tuple[str, str, KeyName], Keyed] = {}
         self._lock = threading.Lock()
 
-    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+    def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
         with self._lock:
-            found = ((name, self._kept.get(_key(lane, name))) for name in names)
+            found = ((name, self._kept.get(_key(queue_key, name))) for name in names)
             return {name: keyed for name, keyed in found if keyed is not None}
 
     def open(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         keyed: Sequence[Keyed],
         until: datetime,
     ) -> list[Keyed]:
         with self._lock:
-            return [self._kept.setdefault(_key(lane, one.name), one) for one in keyed]
+            return [self._kept.setdefault(_key(queue_key, one.name), one) for one in keyed]
 
-    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def close(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         with self._lock:
             for one in keyed:
-                key = _key(lane, one.name)
+                key = _key(queue_key, one.name)
                 standing = self._kept.get(key)
                 if standing is not None and standing.queued_at == one.queued_at:
                     self._kept[key] = msgspec.structs.replace(standing, stored=True)
 
-    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         with self._lock:
             for one in keyed:
-                key = _key(lane, one.name)
+                key = _key(queue_key, one.name)
                 standing = self._kept.get(key)
                 if (
                     standing is not None
@@ -123,5 +125,5 @@ class MemorySubmissionKeys:
                     del self._kept[key]
 
 
-def _key(lane: Lane, name: KeyName) -> tuple[str, str, KeyName]:
-    return lane.tenant, lane.biz, name
+def _key(queue_key: QueueKey, name: KeyName) -> tuple[str, str, KeyName]:
+    return queue_key.tenant, queue_key.biz, name

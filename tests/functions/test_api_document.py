@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
+from tests.functions.dead_letter_site import dead_letters
 from tests.functions.http import ask, submit
-from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
 from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
@@ -41,7 +41,7 @@ def bounded(count: int) -> settings:
 
 
 #: Operations that need a dead letter, each its own.
-_ON_A_LETTER = ("getDeadLetter", "replayDeadLetter", "purgeDeadLetter")
+_ON_A_DEAD_LETTER = ("getDeadLetter", "replayDeadLetter", "purgeDeadLetter")
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_everything_documented_answers(world, document):
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
     spider = {"rule": "page", "start": {"urls": ["https://example.org/"]}}
     assert ask(world, "PUT", "/v1/docs/spiders/all", spider).status == 201
-    letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
+    letters = dict(zip(_ON_A_DEAD_LETTER, dead_letters(world, len(_ON_A_DEAD_LETTER)), strict=True))
     # After the worker that makes those: it would try this one too, until it is dead, by luck.
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
@@ -191,7 +191,7 @@ def _with_meaning(body: Any) -> Any:
     return {**body, **whole, **{name: value for name, value in meaning.items() if name in body}}
 
 
-def _of_letters(body: dict[str, Any]) -> dict[str, Any]:
+def _of_dead_letters(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a change of many dead letters, with one of the two ways to say which."""
     meaning = {"filter": {"reason": "PageGone"}, "rule": "current", "limit": 7, "cursor": None}
     sensible = {**body, **{name: value for name, value in meaning.items() if name in body}}
@@ -264,7 +264,7 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, schem
     @bounded(count)
     def ask_it(case: schemathesis.Case) -> None:
         if route.operation.endswith("DeadLetters"):
-            case.body = _of_letters(case.body)
+            case.body = _of_dead_letters(case.body)
         elif route.operation in {"releaseSeeds", "forgetSeeds"}:
             case.body = _of_seeds(case.body)
         elif route.operation == "tryRule":

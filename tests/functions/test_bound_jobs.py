@@ -11,7 +11,7 @@ from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.kit.apps import now
 from tests.kit.jobs import JobState, MongoJobs
-from tests.kit.kernel import Lane, names
+from tests.kit.kernel import QueueKey, names
 from tests.kit.mongo import MongoLedgers
 from tests.kit.worlds.functions import STAGE, World
 from tests.waiting import eventually
@@ -58,7 +58,7 @@ def ledger(world: World) -> Any:
     parts = world.own
     tenant = world.tenants["acme"]
     biz = parts.config.current().bizs[tenant]["docs"]
-    found = MongoLedgers(parts.nodes).audit(Lane(tenant, "docs", biz.queue), biz, now(), "june")
+    found = MongoLedgers(parts.nodes).audit(QueueKey(tenant, "docs", biz.queue), biz, now(), "june")
     job = MongoJobs(parts.nodes).get(tenant, "docs", "june")
     assert job is not None
     return found, job

@@ -13,7 +13,7 @@ from infra.local.parts import free_port
 from tests.functions.http import ask, submit
 from tests.kit.apps import Scheduler, now
 from tests.kit.broken_servers import broken_server
-from tests.kit.kernel import Lane, names
+from tests.kit.kernel import QueueKey, names
 from tests.kit.mongo import Waits
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs
@@ -294,7 +294,7 @@ def test_rates_count_the_seconds_that_are_over(world, capsys):
     assert seconds(lines, "Submitted") == seconds(lines, "Submitted", **here)
 
 
-def test_looking_twice_prints_each_second_once(world, capsys):
+def test_evaluating_twice_prints_each_second_once(world, capsys):
     world.end_environments()
     submit(world, "https://example.org/")
     soon = now() + timedelta(seconds=4)
@@ -348,7 +348,7 @@ def test_without_the_secret_store_the_monitor_says_that_it_is_blind(world, capsy
     assert "mongodb:main" in answer["unwell"]
 
 
-def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
+def test_a_password_of_redis_that_cannot_be_read_leaves_an_evaluation_that_says_so(
     world, capsys, monkeypatch
 ):
     world.end_environments()
@@ -363,7 +363,7 @@ def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
     world.end_environments()
 
 
-def test_servers_that_hang_cost_a_look_no_more_than_its_time(world, capsys, monkeypatch):
+def test_servers_that_hang_cost_an_evaluation_no_more_than_its_time(world, capsys, monkeypatch):
     world.end_environments()
     world.node_waits = Waits()
     with broken_server(None) as redis, broken_server(None) as node:
@@ -393,17 +393,17 @@ def test_without_any_configuration_redis_is_looked_at_all_the_same(world, capsys
     assert answer["unwell"] == {}
 
 
-def test_items_for_a_biz_that_there_is_not_are_told_of_by_every_tick(world, capsys, caplog):
+def test_items_for_a_biz_that_there_is_not_are_reported_of_by_every_tick(world, capsys, caplog):
     tenant = next(iter(world.tenants.values()))
-    lane = Lane(tenant, "nobiz", "main")
+    queue_key = QueueKey(tenant, "nobiz", "main")
     redis = world.own.redis
-    assert RedisBizs(redis).ask(lane) == (None, [])
-    RedisDataQueue(redis).put(lane, [b"{}", b"{}"])
+    assert RedisBizs(redis).ask(queue_key) == (None, [])
+    RedisDataQueue(redis).put(queue_key, [b"{}", b"{}"])
     for _ in range(2):
         assert tick(world)["strays"] == 2
         assert '"StrayItems":[2.0]' in capsys.readouterr().out
         assert f"{tenant}/nobiz: 2 " in caplog.text
         caplog.clear()
-    assert RedisDataQueue(redis).waiting([lane]) == [2]
-    there, others = RedisBizs(redis).ask(lane)
+    assert RedisDataQueue(redis).waiting([queue_key]) == [2]
+    there, others = RedisBizs(redis).ask(queue_key)
     assert (there, "docs" in others) == (False, True)

@@ -66,7 +66,7 @@ def test_before_the_first_push_the_scheduler_has_nothing_to_do_and_does_not_fail
     assert deployed.lambdas.calls == []
 
 
-def test_before_the_first_push_the_monitor_looks_and_says_that_there_is_none(deployed, capsys):
+def test_before_the_first_push_the_monitor_evaluates_and_says_that_there_is_none(deployed, capsys):
     answer = deployed.call(names.MONITOR, {})
 
     assert answer == {"unwell": {}, "unread": []}

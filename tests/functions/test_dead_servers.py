@@ -86,7 +86,7 @@ def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, s
 
 def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed, mortal):
     submit(doomed, "https://example.org/before")
-    keys = sorted(doomed.lane_keys())
+    keys = sorted(doomed.redis_keys())
     doomed.lambdas.woken.clear()
     mortal.mongo.stop()
     try:
@@ -98,7 +98,7 @@ def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed,
                 started = clock()
                 refused_for_now(ask(doomed, "POST", "/v1/docs/requests", body))
                 assert clock() - started < 10, start
-        assert sorted(doomed.lane_keys()) == keys
+        assert sorted(doomed.redis_keys()) == keys
         assert doomed.lambdas.woken == []
         refused_for_now(ask(doomed, "GET", "/v1/docs/requests/1"))
         health = ask(doomed, "GET", "/health", key=None)

@@ -103,7 +103,7 @@ def test_the_router_answers_as_the_case_says(request, standing_world, document, 
     world = standing_world if is_refused(case) else request.getfixturevalue("world")
     content = load(case)
     answers = given(world, content)
-    stored, keys = world.stored(), sorted(world.lane_keys())
+    stored, keys = world.stored(), sorted(world.redis_keys())
     world.lambdas.woken.clear()
 
     answer = run_router(world, content, answers)
@@ -125,7 +125,7 @@ def test_the_router_answers_as_the_case_says(request, standing_world, document, 
         assert word not in answer.text
     assert world.stored() - stored == expect.get("stored", 0)
     if answer.status >= 400:
-        assert sorted(world.lane_keys()) == keys, "nothing is stored after a 4xx"
+        assert sorted(world.redis_keys()) == keys, "nothing is stored after a 4xx"
         assert world.lambdas.woken == []
     if "wakes" in expect:
         assert world.lambdas.woken == [names.CONSUMER] * expect["wakes"]

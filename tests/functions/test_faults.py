@@ -27,7 +27,7 @@ def test_an_id_issuer_that_issues_nothing_means_503_and_nothing_stored(world, fa
     refused_for_now(ask(world, "POST", "/v1/docs/requests", PAGE))
 
     assert world.stored() == 0
-    assert world.lane_keys() == []
+    assert world.redis_keys() == []
     world.lambdas.faults.clear()
     assert ask(world, "POST", "/v1/docs/requests", PAGE).status == 202
 

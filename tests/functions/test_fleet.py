@@ -7,8 +7,8 @@ import pytest
 from infra.local.parts import free_port
 from tests.functions.http import ask, submit
 from tests.kit.api import AT_WORK_SECONDS, VITALS_SECONDS
-from tests.kit.fleet import Card, RedisWorkers
-from tests.kit.kernel import VERSION, Lane, names
+from tests.kit.fleet import RedisWorkers, WorkerStatus
+from tests.kit.kernel import VERSION, QueueKey, names
 from tests.kit.politeness import HostReport, RedisHosts
 from tests.kit.worlds.functions import default_bizs
 
@@ -42,7 +42,7 @@ def deep(world):
 # ---- health --------------------------------------------------------------------------------------
 
 
-def test_a_shallow_check_tells_the_parts_and_no_more(world):
+def test_a_shallow_check_reports_the_parts_and_no_more(world):
     for query in ({}, {"deep": "0"}):
         answer = ask(world, "GET", "/health", key=None, query=query)
 
@@ -50,7 +50,7 @@ def test_a_shallow_check_tells_the_parts_and_no_more(world):
         assert set(answer.json) == {"status", "parts"}
 
 
-def test_a_deep_check_tells_what_runs(world):
+def test_a_deep_check_reports_what_runs(world):
     submit(world, "https://example.org/")
     redis = world.parts[-1].redis
     RedisWorkers(redis).beat(f"w-{world.tenants['acme']}", datetime.now(UTC))
@@ -173,9 +173,9 @@ def test_a_dead_node_does_not_hide_the_rest_of_the_fleet(world, operator):
 
 def at_hosts(world, tenant: str, *hosts: str) -> None:
     """A worker says that it has something of the tenant under way there."""
-    card = Card(hosts=tuple((host, world.tenants[tenant]) for host in hosts))
+    worker_status = WorkerStatus(hosts=tuple((host, world.tenants[tenant]) for host in hosts))
     worker = f"w-{world.tenants[tenant]}"
-    RedisWorkers(world.parts[-1].redis).beat(worker, datetime.now(UTC), card)
+    RedisWorkers(world.parts[-1].redis).beat(worker, datetime.now(UTC), worker_status)
 
 
 def report(world, host: str, **seen) -> None:
@@ -248,10 +248,10 @@ def test_a_host_that_failed_lately_is_shown_when_nothing_is_under_way_there(worl
 def test_hosts_that_requests_wait_for_are_shown_with_how_many(world):
     host = f"left.{world.tenants['acme']}.example"
     submit(world, *(f"https://{host}/{n}" for n in range(3)))
-    queue, lane = world.parts[-1].queue, Lane(world.tenants["acme"], "docs", "main")
+    queue, queue_key = world.parts[-1].queue, QueueKey(world.tenants["acme"], "docs", "main")
     now = datetime.now(UTC)
-    held = queue.lease(lane, "w:1", 3, now, now + timedelta(seconds=60))
-    queue.park(lane, "w:1", [(host, now + timedelta(seconds=90), held)])
+    held = queue.lease(queue_key, "w:1", 3, now, now + timedelta(seconds=60))
+    queue.defer(queue_key, "w:1", [(host, now + timedelta(seconds=90), held)])
 
     found = ask(world, "GET", "/v1/docs/hosts").json["hosts"]
 

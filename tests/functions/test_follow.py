@@ -93,9 +93,9 @@ def test_one_page_leads_to_the_whole_site_and_to_each_page_once(world):
     assert web.asked["/robots.txt"] == 1
     assert totals["done"] == PAGES - 1
     assert totals["dead"] == 1
-    [letter] = ask(world, "GET", "/v1/docs/dead-letters").json["dead_letters"]
-    assert letter["reason"] == "RobotsDenied"
-    assert "Disallow: /13" in letter["error"]
+    [dead_letter] = ask(world, "GET", "/v1/docs/dead-letters").json["dead_letters"]
+    assert dead_letter["reason"] == "RobotsDenied"
+    assert "Disallow: /13" in dead_letter["error"]
 
 
 def test_a_url_of_the_crawl_is_explained_by_whatever_form_of_it(world):

@@ -79,7 +79,7 @@ def told(stage: Stage, *endings: str) -> Callable[[], bool]:
     return lambda: [subject.split()[2] for subject in stage.subjects()] == list(endings)
 
 
-def test_what_waits_too_long_is_told_once_and_so_is_its_end(stage: Stage):
+def test_what_waits_too_long_is_reported_once_and_so_is_its_end(stage: Stage):
     eventually(told(stage, "warning:"), what="a message about the oldest request")
     stage.world.end_environments()
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_what_waits_too_long_is_told_once_and_so_is_its_end(stage: Stage):
     eventually(told(stage, "warning:", "over:"), what="a message about its end")
 
 
-def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_offer(
+def test_a_job_that_no_worker_suits_is_reported_with_what_it_wanted_and_what_was_on_offer(
     stage: Stage,
 ):
     stage.push(9_999.0, bidding={})
@@ -103,18 +103,18 @@ def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_
     assert jobs.unplace(job, why, datetime.now(UTC))
     said: list[str] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         stage.look()
         said.extend(one["Message"] for one in stage.people.heard())
         return any(stage.tenant in one and "june" in one for one in said)
 
-    eventually(is_told, what="a message about the job")
+    eventually(is_reported, what="a message about the job")
 
     [message] = [one for one in said if "june" in one]
     assert "it wants memory 9.0 GB; on offer were main: memory: 1.0 GB left" in message
 
 
-def test_a_job_at_which_no_worker_looks_is_told_of_when_the_stage_has_no_patience_any_more(
+def test_a_job_at_which_no_worker_looks_is_reported_of_when_the_stage_has_no_patience_any_more(
     stage: Stage,
 ):
     stage.push(9_999.0, bidding={"patience_seconds": 0.1})
@@ -122,12 +122,12 @@ def test_a_job_at_which_no_worker_looks_is_told_of_when_the_stage_has_no_patienc
     assert ask(stage.world, "POST", "/v1/docs/jobs", order).json["state"] == "placing"
     said: list[str] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         stage.look()
         said.extend(one["Message"] for one in stage.people.heard())
         return any(stage.tenant in one and "july" in one for one in said)
 
-    eventually(is_told, what="a message about the job")
+    eventually(is_reported, what="a message about the job")
 
     [message] = [one for one in said if "july" in one]
     assert "july waits since " in message
@@ -160,7 +160,7 @@ def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stage: Stag
     assert mine["id"] in {one["id"] for one in every.json["incidents"]}
 
 
-def test_sns_that_refuses_costs_no_look_and_no_message(stage: Stage):
+def test_sns_that_refuses_costs_no_evaluation_and_no_message(stage: Stage):
     stage.world.stand_ins["sns"] = Refusing("Throttling")
     for _ in range(3):
         assert stage.look()["unread"] == []

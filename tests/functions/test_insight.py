@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.functions.dead_letter_site import a_site
 from tests.functions.http import ask, submit
-from tests.functions.letters import a_site
-from tests.kit.fleet import Card, RedisWorkers
-from tests.kit.kernel import Lane, names
+from tests.kit.fleet import RedisWorkers, WorkerStatus
+from tests.kit.kernel import QueueKey, names
 from tests.kit.mongo import MongoJournal
 from tests.kit.requests import JournalLine
 from tests.kit.worlds.functions import biz, default_bizs
@@ -26,8 +26,8 @@ def explained(world, request_id: str, key: str = "acme"):
     return answer.json
 
 
-def lane_of(world, first: str) -> Lane:
-    return Lane(world.tenants[first], "docs", "main")
+def queue_key_of(world, first: str) -> QueueKey:
+    return QueueKey(world.tenants[first], "docs", "main")
 
 
 # ---- explain -------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ def test_a_leased_request_is_explained_with_its_worker(world):
     [one] = submit(world, "https://example.org/")
     parts = world.parts[-1]
     tree = parts.config.current()
-    lane, document = lane_of(world, "acme"), tree.bizs[world.tenants["acme"]]["docs"]
+    queue_key, document = queue_key_of(world, "acme"), tree.bizs[world.tenants["acme"]]["docs"]
     now = datetime.now(UTC)
     until = now + timedelta(seconds=60)
-    entries = parts.queue.lease(lane, "w-1.n.1", 1, now, until)
-    parts.store.claim(lane, document, entries, "w-1", now, until, "w-1.n.1")
-    RedisWorkers(parts.redis).beat("w-1", now, Card(held={f"{lane.tenant}/docs": 1}))
+    entries = parts.queue.lease(queue_key, "w-1.n.1", 1, now, until)
+    parts.store.claim(queue_key, document, entries, "w-1", now, until, "w-1.n.1")
+    RedisWorkers(parts.redis).beat("w-1", now, WorkerStatus(held={f"{queue_key.tenant}/docs": 1}))
 
     found = explained(world, one)
 
@@ -107,22 +107,22 @@ def test_an_expired_request_is_explained(world):
     assert "1 min" in found["standing"]["sentence"]
 
 
-def test_what_befell_the_lane_is_told_and_of_no_other_tenant(world):
+def test_what_befell_the_queue_is_reported_and_of_no_other_tenant(world):
     [mine] = submit(world, "https://example.org/")
     theirs = ask(world, "POST", "/v1/docs/requests", {"url": "https://x.example/"}, key="rival")
     journal = MongoJournal(world.parts[-1].nodes)
     at = datetime.now(UTC)
     for first in ("acme", "rival"):
         line = JournalLine(at=at, by="scheduler", kind="filled", why=f"for {first}", count=7)
-        journal.note(lane_of(world, first), line)
+        journal.note(queue_key_of(world, first), line)
 
-    mine_told = explained(world, mine)
-    theirs_told = explained(world, theirs.json["id"], key="rival")
+    mine_reported = explained(world, mine)
+    theirs_reported = explained(world, theirs.json["id"], key="rival")
 
-    lines = [step["why"] for step in mine_told["steps"] if step["kind"] == "lane"]
+    lines = [step["why"] for step in mine_reported["steps"] if step["kind"] == "lane"]
     [line] = lines
     assert "for acme (7 " in line
-    assert "for acme" not in json.dumps(theirs_told)
+    assert "for acme" not in json.dumps(theirs_reported)
     assert ask(world, "GET", f"/v1/docs/requests/{mine}/explain", key="rival").status == 404
 
 
@@ -194,8 +194,8 @@ def test_workers_are_seen_by_all_and_what_they_hold_by_its_tenant_alone(world):
     workers = RedisWorkers(world.parts[-1].redis)
     held = {f"{world.tenants['acme']}/docs": 3, f"{world.tenants['rival']}/secret": 40}
     started = datetime(2026, 3, 1, tzinfo=UTC)
-    card = Card(started_ms=int(started.timestamp() * 1000), held=held, done=12)
-    workers.beat("w-1", datetime.now(UTC), card)
+    worker_status = WorkerStatus(started_ms=int(started.timestamp() * 1000), held=held, done=12)
+    workers.beat("w-1", datetime.now(UTC), worker_status)
 
     mine = ask(world, "GET", "/v1/docs/workers").json["workers"]
     theirs = ask(world, "GET", "/v1/docs/workers", key="rival").json["workers"]

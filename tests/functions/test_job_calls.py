@@ -178,7 +178,7 @@ def test_a_biz_has_so_many_open_jobs(world):
     assert start(world, name="july").status == 201
 
 
-def test_nothing_of_another_tenants_jobs_is_told_or_changed(world):
+def test_nothing_of_another_tenants_jobs_is_reported_or_changed(world):
     start(world)
 
     for method, path in (

@@ -9,7 +9,7 @@ from tests.functions.test_clock import tick
 from tests.functions.test_follow import PAGES, a_web, following
 from tests.kit.apps import now
 from tests.kit.jobs import Job, JobOrder, JobState, MongoJobs, StartingPorts, start_job
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoLedgers, MongoRules
 from tests.kit.requests import Ledger
 from tests.kit.spiders import Range, Start
@@ -49,8 +49,8 @@ class Office:
 
     def ledger(self, name: str = "june") -> Ledger:
         biz = self.parts.config.current().bizs[self.tenant]["docs"]
-        lane = Lane(self.tenant, "docs", biz.queue)
-        return MongoLedgers(self.parts.nodes).audit(lane, biz, now(), name)
+        queue_key = QueueKey(self.tenant, "docs", biz.queue)
+        return MongoLedgers(self.parts.nodes).audit(queue_key, biz, now(), name)
 
 
 def is_done(world: Any, office: Office) -> bool:

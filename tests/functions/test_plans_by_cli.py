@@ -159,7 +159,7 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
         )
 
 
-def test_a_preview_tells_where_clocks_are_shifted(crawlfleet):
+def test_a_preview_reports_where_clocks_are_shifted(crawlfleet):
     line = ("schedule", "next", BIZ, "--cron", "30 2 * 3,10 0", "--time-zone", "Europe/Berlin")
 
     out = crawlfleet(*line, "-n", "20").out
@@ -288,7 +288,7 @@ def test_what_is_wrong_with_an_order_is_said_with_what_to_do(crawlfleet, world, 
         assert key not in stranger.err
 
 
-def test_too_many_open_jobs_are_told_with_what_ends_one(crawlfleet, world):
+def test_too_many_open_jobs_are_reported_with_what_ends_one(crawlfleet, world):
     bizs = default_bizs()
     bizs["acme"][BIZ]["open_jobs"] = 1
     world.push(bizs)

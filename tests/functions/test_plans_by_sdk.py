@@ -307,7 +307,7 @@ def test_what_is_no_job_is_refused_and_what_is_not_there_not_found(fleet):
             call(BIZ, "never")
 
 
-def test_too_many_open_jobs_are_told_at_once_whoever_starts_them(fleet, world):
+def test_too_many_open_jobs_are_reported_at_once_whoever_starts_them(fleet, world):
     bizs = default_bizs()
     bizs["acme"][BIZ]["open_jobs"] = 1
     world.push(bizs)

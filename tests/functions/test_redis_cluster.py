@@ -11,7 +11,7 @@ from tests.functions.test_crawl import site  # noqa: F401  a fixture
 from tests.kit.kernel import names
 from tests.kit.patience import patient
 from tests.kit.queue import fleet_keys, host_key
-from tests.kit.redis_slots import lanes_of
+from tests.kit.redis_slots import queue_keys_of
 from tests.kit.worlds.functions import World, a_world, biz
 from tests.waiting import eventually
 
@@ -41,9 +41,9 @@ def bizs(world: World, cluster: RedisCluster) -> dict[str, RedisServer]:
     """Two bizs on every node, by name, each with its node."""
     tenant = world.tenants["acme"]
     found = {
-        lane.biz: server
+        queue_key.biz: server
         for server in cluster.servers
-        for lane in lanes_of(cluster, server, tenant, 2)
+        for queue_key in queue_keys_of(cluster, server, tenant, 2)
     }
     world.push({"acme": {name: biz(collection=name) for name in found}})
     return found

@@ -21,7 +21,7 @@ from tests.functions.http import ask, submit
 from tests.functions.test_clock import LOOK, TICK
 from tests.functions.test_follow import a_web
 from tests.infra.rights import read
-from tests.kit.apps import now, staffing_ports
+from tests.kit.apps import capacity_ports, now
 from tests.kit.fleet import replace_missing
 from tests.kit.incidents import Listener
 from tests.kit.kernel import Pool, names
@@ -115,7 +115,7 @@ def use(world: World, calls: Calls, site: str) -> None:
     # So does one that finds the places of another pool empty.
     world.redis.delete("cf:{fleet}:wakes:large")
     with calls.of(names.CONSUMER):
-        elsewhere = staffing_ports(world.parts[-1]).elsewhere
+        elsewhere = capacity_ports(world.parts[-1]).elsewhere
         assert replace_missing(elsewhere["large"], now) == 1
     world.end_environments()
     # The scheduler has ids issued for what is due.

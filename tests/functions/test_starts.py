@@ -85,7 +85,7 @@ def test_a_value_from_outside_stays_within_its_place(kept, value):
     assert not set("?#@{}\r\n ") & set(url)
 
 
-def test_what_is_wrong_is_told_once_and_found_by_whoever_looks(kept):
+def test_what_is_wrong_is_reported_once_and_found_by_whoever_looks(kept):
     start(kept, spider="nothing")
     start(kept, spider="nothing")
     kept.call(names.SCHEDULER, {})

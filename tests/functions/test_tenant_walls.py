@@ -71,7 +71,7 @@ def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, their
 
 
 @pytest.mark.parametrize("route", OF_ALL_BIZS, ids=lambda route: route.operation)
-def test_what_is_told_of_all_bizs_is_told_of_the_tenants_own(world, route):
+def test_what_is_reported_of_all_bizs_is_reported_of_the_tenants_own(world, route):
     mine, other = (ask(world, route.method, route.path, key=key) for key in ("acme", "rival"))
 
     # Of the fleet only operators are told, and neither of them is one.
@@ -82,7 +82,7 @@ def test_what_is_told_of_all_bizs_is_told_of_the_tenants_own(world, route):
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.operation)
-def test_without_a_tenants_key_nothing_is_told(world, theirs, route):
+def test_without_a_tenants_key_nothing_is_reported(world, theirs, route):
     path = place(route.path, biz="docs", id=theirs["docs"], name="nightly", spider="all", **SEED)
 
     for key in (None, "key-of-nobody"):

@@ -118,7 +118,7 @@ def a_scheduler(world, **verbs: Any) -> Scheduler:
 
 
 @pytest.mark.parametrize(("broken", "part", "left_out"), [(k, *v) for k, v in BROKEN.items()])
-def test_what_fails_is_told_by_its_part_and_keeps_no_other_from_running(
+def test_what_fails_is_reported_by_its_part_and_keeps_no_other_from_running(
     world, capsys, broken, part, left_out
 ):
     def fail(*_, **__):

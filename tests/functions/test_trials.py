@@ -96,7 +96,7 @@ def test_a_rule_that_is_in_no_document_is_tried_on_a_page_that_is_sent_along(wor
     ]
     assert (found["fetched"], found["error"], found["problems"]) == (None, None, [])
     assert found["seconds"] > 0
-    assert (world.stored(), world.lane_keys(), world.lambdas.woken) == (0, [], [])
+    assert (world.stored(), world.redis_keys(), world.lambdas.woken) == (0, [], [])
 
 
 def test_a_text_is_utf_8_and_bytes_are_what_their_type_says(world):
@@ -110,7 +110,7 @@ def test_a_text_is_utf_8_and_bytes_are_what_their_type_says(world):
     assert text["records"] == raw["records"] == [{"title": "Nüsse"}]
 
 
-def test_a_url_is_fetched_as_a_worker_would_and_its_way_is_told(world):
+def test_a_url_is_fetched_as_a_worker_would_and_its_way_is_reported(world):
     with a_shop("User-agent: *\nDisallow: /secret\n") as shop:
         found = tried(world, "page", url=f"{shop.url}/moved")
         denied = tried(world, "page", url=f"{shop.url}/secret")
@@ -124,7 +124,7 @@ def test_a_url_is_fetched_as_a_worker_would_and_its_way_is_told(world):
     assert "Disallow: /secret" in denied["error"]["message"]
     assert shop.asked == ["/robots.txt", "/moved", "/list"]
     # What the fleet knows of the site is all that stays.
-    assert all(b"127.0.0.1" in key for key in world.lane_keys())
+    assert all(b"127.0.0.1" in key for key in world.redis_keys())
     assert (world.stored(), world.lambdas.woken) == (0, [])
 
 
@@ -176,7 +176,7 @@ def test_a_site_that_asks_for_fewer_requests_is_left_alone_by_the_next_trial_too
     assert again["error"]["status"] == 429
 
 
-def test_a_host_without_a_turn_soon_is_told_with_when(world):
+def test_a_host_without_a_slot_soon_is_reported_with_the_wait(world):
     world.push(default_bizs(), stage={"hosts": {"per_second": 0.01, "concurrency": 1}})
     with a_shop() as shop, in_time(5, "it waits for the turn, which is in a hundred seconds"):
         busy = tried(world, "page", url=f"{shop.url}/list")
@@ -218,7 +218,7 @@ def test_a_spider_is_tried_by_its_name(world):
     assert {each["name"]: each["count"] for each in found["coverage"]}["a"] == 2
 
 
-def test_what_a_schema_would_keep_from_being_stored_is_told(world):
+def test_what_a_schema_would_keep_from_being_stored_is_reported(world):
     rule = {
         "items": {"css": "li"},
         "fields": {"link": {"css": "a", "attribute": "href"}},
@@ -265,7 +265,7 @@ def test_a_consumer_that_does_not_answer_is_a_part_that_cannot_be_used_now(world
     refused_for_now(ask(world, "POST", TRY, {"rule": "page", "page": page()}))
 
 
-def test_busy_consumers_are_told_as_such(world):
+def test_busy_consumers_are_reported_as_such(world):
     world.lambdas.faults[names.CONSUMER] = throttled()
 
     answer = ask(world, "POST", TRY, {"rule": "page", "page": page()})

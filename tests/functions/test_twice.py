@@ -284,15 +284,15 @@ def test_two_ticks_at_once_recover_what_is_not_queued_without_its_being_worked_t
 # ---- the monitor ---------------------------------------------------------------------------------
 
 
-def test_two_looks_at_once_change_nothing_and_see_the_same(world, capsys):
+def test_two_evaluations_at_once_change_nothing_and_see_the_same(world, capsys):
     ask(world, "POST", "/v1/docs/requests", batch(5))
-    before = (world.stored(), world.queued(), sorted(world.lane_keys()))
+    before = (world.stored(), world.queued(), sorted(world.redis_keys()))
     capsys.readouterr()
 
     answers = at_once(*(one.look for one in world.environments(names.MONITOR)))
 
     assert answers == [{"unwell": {}, "unread": []}] * 2
-    assert (world.stored(), world.queued(), sorted(world.lane_keys())) == before
+    assert (world.stored(), world.queued(), sorted(world.redis_keys())) == before
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
     of_docs = [line for line in lines if line.get("biz") == "docs"]
     backlogs = [line["Backlog"] for line in of_docs if "Backlog" in line]

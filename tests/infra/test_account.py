@@ -43,7 +43,7 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(command, capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_credentials_one_is_told_to_set_them(command, capsys):
+def test_without_credentials_one_is_asked_to_set_them(command, capsys):
     assert COMMANDS[command](["--stage", "aws-large"]) == 1
     assert "AWS_PROFILE" in told(capsys)
 
@@ -65,7 +65,7 @@ def test_a_stage_that_keeps_nothing_is_not_adopted(stage, capsys):
     assert "keep_state" in said
 
 
-def test_whoever_has_an_account_deploys_with_whatever_else_cdk_is_told(monkeypatch, capsys):
+def test_whoever_has_an_account_deploys_with_whatever_else_cdk_is_reported(monkeypatch, capsys):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
 

@@ -119,7 +119,7 @@ def test_identifiers_are_those_of_cloudformations_schemas(kind: str):
         assert schema["primaryIdentifier"] == [f"/properties/{IDENTIFIERS[kind]}"]
 
 
-def test_two_that_could_be_meant_are_told_and_none_is_taken(
+def test_two_that_could_be_meant_are_reported_and_none_is_taken(
     access: Access, template: dict[str, Any]
 ):
     keep()

@@ -8,7 +8,7 @@ from infra import alarm_names
 from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import Assembly
-from tests.kit.incidents import ADVICE, RISING, Kind, looks_wanted
+from tests.kit.incidents import ADVICE, RISING, Kind, evaluations_required
 from tests.kit.kernel import metric_names, names
 
 PREFIX = "crawlfleet-aws-large-"
@@ -50,17 +50,17 @@ def test_each_kind_of_finding_has_an_alarm_that_knows_no_threshold(alarms, kind:
     assert alarm["Dimensions"] == [{"Name": "stage", "Value": "aws-large"}]
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
     assert (alarm["Statistic"], alarm["Period"]) == ("Maximum", 60)
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == looks_wanted(kind, 2)
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == evaluations_required(kind, 2)
     assert ADVICE[kind].do[:60] in alarm["AlarmDescription"]
 
 
 @pytest.mark.parametrize("kind", sorted(RISING))
-def test_what_rises_between_two_looks_rings_at_once(alarms, kind: Kind):
+def test_what_rises_between_two_evaluations_rings_at_once(alarms, kind: Kind):
     assert alarms[kind.value.replace("_", "-")]["EvaluationPeriods"] == 1
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_findings_tell_machines_alone_as_the_monitor_tells_people(alarms, kind: Kind):
+def test_findings_notify_machines_alone_as_the_monitor_notifies_people(alarms, kind: Kind):
     told = topics(alarms[kind.value.replace("_", "-")])
 
     assert "TopicMachines" in told
@@ -68,7 +68,7 @@ def test_findings_tell_machines_alone_as_the_monitor_tells_people(alarms, kind: 
     assert "TopicPhones" not in told
 
 
-def test_everything_else_tells_people_and_machines(alarms):
+def test_everything_else_notifies_people_and_machines(alarms):
     others = alarms.keys() - {kind.value.replace("_", "-") for kind in Kind}
 
     assert len(others) > 15
@@ -78,7 +78,7 @@ def test_everything_else_tells_people_and_machines(alarms):
         assert "TopicMachines" in told
 
 
-def test_what_is_grave_and_not_the_monitors_to_tell_wakes_by_phone(alarms):
+def test_what_is_grave_and_not_the_monitors_to_report_wakes_by_phone(alarms):
     woken = {name for name, alarm in alarms.items() if "TopicPhones" in topics(alarm)}
 
     assert woken == {

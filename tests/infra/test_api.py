@@ -180,7 +180,7 @@ def test_accesses_and_faults_are_logged_unless_the_stage_wants_no_logs(
         assert levels == {"ERROR" if logged else "OFF"}
 
 
-def test_address_and_plan_are_told_to_the_operator(assembly: Assembly):
+def test_address_and_plan_are_reported_to_the_operator(assembly: Assembly):
     outputs = assembly.template("api")["Outputs"]
 
     (plan,) = assembly.resources("api", "AWS::ApiGateway::UsagePlan")

@@ -94,7 +94,7 @@ def test_synthesis_says_when_functions_will_start_slowly(found, said):
     assert bool(app.caveat(found)) == (found is None)
 
 
-def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(
+def test_cdk_is_reported_how_stacks_refer_to_each_other_and_warns_of_nothing(
     empty_bundle: Bundle, tmp_path: Path
 ):
     from aws_cdk import App
@@ -165,11 +165,11 @@ def test_a_redis_of_this_machine_is_not_deployed_to_an_account(url: str, endpoin
         ),
     ],
 )
-def test_templates_a_localstack_and_a_redis_elsewhere_are_nobodys_mistake(stage, environ):
+def test_templates_a_localstack_and_a_redis_elsewhere_are_nobodys_error(stage, environ):
     app.refuse_a_far_loopback(stage, environ)
 
 
-def test_the_command_of_the_cdk_is_told_so_before_anything_is_built(tmp_path: Path):
+def test_the_command_of_the_cdk_is_reported_so_before_anything_is_built(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "infra" / "app.py")],
         env={
@@ -215,7 +215,7 @@ def test_node_of_the_wheel_serves_where_the_machine_has_none(
     assert app.os.environ["JSII_NODE"] == str(tmp_path / "node")
 
 
-def test_a_machine_without_node_is_told_what_to_install(
+def test_a_machine_without_node_is_reported_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("PATH", "")

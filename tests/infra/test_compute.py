@@ -258,7 +258,7 @@ def test_dead_letters_of_a_tick_are_gone_soon_so_that_their_alarm_ends_by_itself
 
 
 @EACH_FUNCTION
-def test_logs_and_dead_letters_are_told_to_the_operator(assembly: Assembly, spec: FunctionSpec):
+def test_logs_and_dead_letters_are_reported_to_the_operator(assembly: Assembly, spec: FunctionSpec):
     outputs = assembly.template("compute")["Outputs"]
     words = spec.name.title().replace("-", "")
 

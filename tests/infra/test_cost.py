@@ -31,8 +31,8 @@ from infra.cost.shapes import COMPARED, Shape, shape_of
 from infra.fleet import FLEET
 from infra.stages import AWS_SMALL, LOCALSTACK, Stage
 from tests.infra.assembly import Assembly
-from tests.kit.kernel import Lane
-from tests.kit.monitoring import SETTLED_SECONDS, EmfMetrics, Emitted, LaneSample, Sample, batches
+from tests.kit.kernel import QueueKey
+from tests.kit.monitoring import SETTLED_SECONDS, EmfMetrics, Emitted, QueueSample, Sample, batches
 from tests.kit.queue import Depth, Rates
 
 INPUTS = read()
@@ -128,7 +128,7 @@ def test_the_share_of_the_month_shrinks_with_the_pages(count: float, factor: flo
     assert one.per_million(count) > one.for_pages
 
 
-def test_a_stage_is_not_told_to_cost_little_for_more_than_it_holds():
+def test_a_stage_is_not_asked_to_cost_little_for_more_than_it_holds():
     one = bill(INPUTS, SMALL)
 
     assert share(one, one.most_a_month).startswith("$")
@@ -212,15 +212,15 @@ def test_a_shape_counts_what_the_app_makes(stage: Stage, assembled: Callable[[st
 def test_a_line_of_a_second_weighs_what_the_model_takes_it_for(capsys, dimensions, told):
     at = datetime.now(UTC)
     counted = {int(at.timestamp()) - SETTLED_SECONDS - 1: 100}
-    working = LaneSample(
-        lane=Lane("default", "docs", "main"),
+    working = QueueSample(
+        queue_key=QueueKey("default", "docs", "main"),
         depth=Depth(queued=1, leased=0, delayed=0),
         submitted=Rates(per_1s=100, per_5s=20, per_60s=2),
         processed=Rates(per_1s=100, per_5s=20, per_60s=2),
         submitted_seconds=counted,
         processed_seconds=counted,
     )
-    found, _ = batches(Sample(at=at, lanes=(working,)), Emitted(), bizs=50, hosts=10)
+    found, _ = batches(Sample(at=at, queues=(working,)), Emitted(), bizs=50, hosts=10)
     [second] = [
         one for one in found if one.dimensions == dimensions and all(m.fine for m in one.metrics)
     ]
@@ -293,14 +293,14 @@ def test_a_page_without_marks_is_left_alone():
         put_into(f"{BEGIN}\n", "made")
 
 
-def test_the_cpu_of_a_page_is_the_one_that_the_performance_page_tells():
+def test_the_cpu_of_a_page_is_the_one_that_the_performance_page_reports():
     page = (PAGE.parent / "performance.md").read_text()
     [told] = re.findall(r"[Aa] page of 50 KB costs ([\d.]+) ms of CPU", page)
 
     assert INPUTS.measured.worker_cpu_ms == float(told)
 
 
-def test_the_cpu_of_the_servers_is_the_one_that_the_performance_page_tells():
+def test_the_cpu_of_the_servers_is_the_one_that_the_performance_page_reports():
     page = (PAGE.parent / "performance.md").read_text()
     rows = re.findall(
         r"^\| (?:submitted|drained|removed)[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|$", page, re.MULTILINE

@@ -16,7 +16,7 @@ FUNCTIONS = fleet_of(STAGES[STAGE].pools).functions
 #: Names by the dimensions that the monitor emits them under.
 EMITTED = {
     ("stage",): {*metric_names.FLEET, *map(metric_names.finding, Kind)},
-    ("stage", "tenant", "biz"): set(metric_names.LANE),
+    ("stage", "tenant", "biz"): set(metric_names.QUEUE_KEY),
     ("stage", "part", "node"): {*metric_names.REDIS, *metric_names.NODE},
     ("stage", "host"): set(metric_names.HOST),
 }

@@ -214,7 +214,9 @@ def test_a_worker_away_knows_its_home_and_where_everybody_is(wide: Synthesised):
 
 
 @pytest.mark.parametrize("function", ["consumer", "consumer-big", "router", "scheduler"])
-def test_who_starts_workers_at_home_is_told_where_the_others_are(wide: Synthesised, function: str):
+def test_who_starts_workers_at_home_is_reported_where_the_others_are(
+    wide: Synthesised, function: str
+):
     settings = wide.settings("compute", function)
 
     assert settings.home_region is None
@@ -315,7 +317,7 @@ def test_a_stage_whose_stores_are_not_reached_from_there_is_refused(
     assert said in str(refused.value)
 
 
-def test_a_refusal_tells_no_password_that_stands_in_an_address():
+def test_a_refusal_shows_no_password_that_stands_in_an_address():
     with pytest.raises(StageError, match="needs TLS") as refused:
         dataclasses.replace(WIDE, redis=GivenRedis(url="redis://:hunter2@cache.example"))
 
@@ -330,6 +332,6 @@ def test_without_pools_elsewhere_a_stage_may_say_its_region_and_need_not():
     assert dataclasses.replace(at_home, region="").region_of("compute") == ""
 
 
-def test_the_parts_of_aws_are_told_by_their_regions():
+def test_the_parts_of_aws_are_reported_by_their_regions():
     assert {partition(one) for one in (HOME, FAR, "us-east-1", "me-central-1")} == {"aws"}
     assert partition("us-gov-west-1") == "aws-us-gov"

@@ -34,7 +34,7 @@ def test_nat_instances_have_public_ipv4_addresses(assembly: Assembly):
         assert subnet["MapPublicIpOnLaunch"] is True
 
 
-def test_addresses_outlive_the_nat_instances_and_are_told_to_the_operator(assembly: Assembly):
+def test_addresses_outlive_the_nat_instances_and_are_reported_to_the_operator(assembly: Assembly):
     addresses = assembly.resources("network", "AWS::EC2::EIP")
     associations = assembly.resources("network", "AWS::EC2::EIPAssociation").values()
 

@@ -78,7 +78,7 @@ def test_who_was_subscribed_stays_subscribed_where_state_is_kept(keep_state: boo
     assert subscription["DeletionPolicy"] == policy
 
 
-def test_a_stage_says_who_is_told_and_by_what():
+def test_a_stage_says_who_is_notified_and_by_what():
     found = subscriptions(
         Notify(
             emails=("ops@example.org",),

@@ -61,7 +61,9 @@ def test_a_pool_adds_to_a_stage_and_changes_only_who_starts_workers(
     }
 
 
-def test_a_pool_leaves_as_it_is_told_and_knows_what_it_is(composed: Callable[[Stage], Assembly]):
+def test_a_pool_leaves_as_it_is_reported_and_knows_what_it_is(
+    composed: Callable[[Stage], Assembly],
+):
     functions = composed(dataclasses.replace(AWS_LARGE, pools=(FAR,))).functions()
 
     far = functions["crawlfleet-aws-large-consumer-far"]

@@ -238,7 +238,7 @@ def test_a_stage_without_rules_has_neither_queue_nor_alarm_of_them(assembly: Ass
         ({"priority": 11}, "priority is 11"),
     ],
 )
-def test_what_a_rule_cannot_say_is_told_before_anything_is_deployed(changes, said):
+def test_what_a_rule_cannot_say_is_reported_before_anything_is_deployed(changes, said):
     with pytest.raises(StageError, match=r"spider_rules\[0\]") as refused:
         with_rules(AWS_LARGE, dataclasses.replace(NEW_LIST, **changes))
     assert said in str(refused.value)

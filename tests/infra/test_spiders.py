@@ -102,7 +102,7 @@ def test_the_pins_of_scrapy_are_those_of_the_rest_and_some_more():
     assert without < with_it
 
 
-def test_the_report_tells_the_size_of_what_is_carried(built: Bundle):
+def test_the_report_reports_the_size_of_what_is_carried(built: Bundle):
     found = bundle_report.report(built, FLEET, Architecture.ARM64)
 
     with_scrapy = {name for name, function in found.functions.items() if function.with_scrapy}
@@ -146,7 +146,7 @@ def test_what_is_no_package_is_refused_by_the_settings_name(tmp_path: Path, plac
     assert str(refused.value) == f"scrapy_packages[1]: {place!r} {said}"
 
 
-def test_every_wrong_place_is_told_at_once(tmp_path: Path):
+def test_every_wrong_place_is_reported_at_once(tmp_path: Path):
     with pytest.raises(SpidersError, match=r"(?s)scrapy_packages\[0\].*\n.*scrapy_packages\[1\]"):
         find_packages(["a", "b"], tmp_path)
 
@@ -184,7 +184,9 @@ def test_a_package_that_would_hide_what_is_carried_is_refused(
         bundle.spider_files("functions/consumer/scrapy", packages, vendor)
 
 
-def test_the_consumer_is_told_the_names_and_nobody_else_is(composed: Callable[[Stage], Assembly]):
+def test_the_consumer_is_reported_the_names_and_nobody_else_is(
+    composed: Callable[[Stage], Assembly],
+):
     by_name = composed(dataclasses.replace(AWS_LARGE, scrapy_packages=(SAMPLE,))).functions()
 
     told = {

@@ -118,7 +118,7 @@ def test_a_refused_address_is_not_repeated_with_its_password():
     assert "s3cret" not in str(refused.value)
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     with pytest.raises(StageError, match=r"redis\.url .*; atlas "):
         dataclasses.replace(LOCALSTACK, redis=GivenRedis(url="x"), atlas=ATLAS)
 

@@ -170,7 +170,7 @@ def test_the_archive_forgets_as_the_stage_says_and_no_rubbish_stays(each_stage: 
     assert rules["no-half-uploads"]["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] == 1
 
 
-def test_config_root_key_and_secrets_are_told_to_the_operator(assembly: Assembly):
+def test_config_root_key_and_secrets_are_reported_to_the_operator(assembly: Assembly):
     outputs = assembly.template("state")["Outputs"]
 
     assert outputs["DefaultApiKeyId"]["Value"] == {"Ref": "DefaultApiKey"}

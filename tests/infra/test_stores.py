@@ -52,7 +52,7 @@ def test_cluster_mode_spreads_the_keys_over_the_stages_number_of_primaries(compo
     assert (parameters["cluster-enabled"], parameters["maxmemory-policy"]) == ("yes", "noeviction")
 
 
-def test_functions_are_told_of_a_cluster_by_its_configuration_endpoint(composed: Compose):
+def test_functions_are_reported_of_a_cluster_by_its_configuration_endpoint(composed: Compose):
     made = composed(cached(cluster_shards=2))
 
     outputs = json.dumps(made.template("state")["Outputs"])

@@ -241,7 +241,7 @@ def test_what_the_invoke_api_refuses(doors):
     assert client.invoke(FunctionName="local-proxy", InvocationType="DryRun")["StatusCode"] == 204
 
 
-def test_reserved_concurrency_is_told_and_changed_as_lambda_does(doors):
+def test_reserved_concurrency_is_reported_and_changed_as_lambda_does(doors):
     client = doors.boto
     try:
         assert client.get_function_concurrency(FunctionName="local-count")[RESERVED] == 2
@@ -293,7 +293,7 @@ def test_a_clock_fires_at_once_with_a_scheduled_event(doors):
     assert unknown.status_code == 404
 
 
-def test_the_status_tells_what_ran(doors):
+def test_the_status_reports_what_ran(doors):
     doors.get("/v1/shop")
 
     proxy = requests.get(f"{doors.invoke}/_local/status", timeout=60).json()["functions"][

@@ -80,7 +80,7 @@ def test_a_pattern_matches_as_eventbridge_has_it(pattern, matching):
     assert matches(pattern, EVENT) is matching
 
 
-def test_what_is_no_pattern_is_told():
+def test_what_is_no_pattern_is_reported():
     with pytest.raises(PartError, match="pattern"):
         matches({"source": "crawlfleet.journey"}, EVENT)
 
@@ -121,7 +121,7 @@ def test_a_file_that_has_no_event_is_refused_with_the_reason(tmp_path, content, 
         read_event(written(tmp_path, content))
 
 
-def test_a_rule_that_there_is_not_is_told_with_those_there_are():
+def test_a_rule_that_there_is_not_is_reported_with_those_there_are():
     with pytest.raises(PartError, match=r"no rule 'other'.*pages-ready, every-minute"):
         find_rule(STAGE, "other")
     with pytest.raises(PartError, match=r"RULE.*localstack.*pages-ready, every-min"):
@@ -183,7 +183,7 @@ def test_a_clock_that_fires_twice_at_a_time_starts_one_job(cloud, capsys):
     assert "every-minute" in found[0][2]
 
 
-def test_what_starts_nothing_is_told_and_fails(cloud, tmp_path, capsys):
+def test_what_starts_nothing_is_reported_and_fails(cloud, tmp_path, capsys):
     other = written(tmp_path, {**EVENT, "detail": {"package": ".."}})
 
     status, said, error = tried(cloud, capsys, "--rule", "pages-ready", "--event", str(other))

@@ -40,7 +40,7 @@ async def begun(path):
         await asyncio.sleep(0.01)
 
 
-def test_a_handler_is_told_what_lambda_tells(tmp_path):
+def test_a_handler_is_reported_what_lambda_reports(tmp_path):
     async def scenario(service):
         return await service.invoke("local-echo", '{"a":\n 1}', "req-1")
 
@@ -110,7 +110,7 @@ def test_callers_of_a_function_without_reserved_concurrency_wait_for_a_process(t
     assert run(tmp_path, scenario, function("hold", limit=1)) == ("first", "second")
 
 
-def test_a_handler_that_raises_is_told_in_lambdas_words_and_its_environment_lives_on(tmp_path):
+def test_a_handler_that_raises_is_reported_in_lambdas_words_and_its_environment_lives_on(tmp_path):
     async def scenario(service):
         event = json.dumps({"tries": str(tmp_path / "tries")})
         result = await service.invoke("local-fail", event, "req-2")
@@ -179,7 +179,7 @@ def test_an_event_that_takes_too_long_ends_with_its_environment(tmp_path):
     ("handler", "kind"),
     [("unserialisable", "Runtime.MarshalError"), ("nonesuch", "Runtime.ImportModuleError")],
 )
-def test_what_the_runtime_cannot_do_is_told(tmp_path, handler, kind):
+def test_what_the_runtime_cannot_do_is_reported(tmp_path, handler, kind):
     async def scenario(service):
         return await service.invoke(f"local-{handler}", "{}")
 
@@ -202,11 +202,11 @@ def test_an_event_nobody_waits_for_is_tried_again_and_then_kept_as_a_dead_letter
     )
 
     (line,) = (tmp_path / "dead-letters" / "local-fail.jsonl").read_text().splitlines()
-    letter = json.loads(line)
+    dead_letter = json.loads(line)
     assert tries.read_text() == "try\n" * 3
-    assert (letter["requestId"], letter["tries"]) == (request_id, 3)
-    assert letter["event"] == {"tries": str(tries)}
-    assert letter["error"]["errorType"] == "ValueError"
+    assert (dead_letter["requestId"], dead_letter["tries"]) == (request_id, 3)
+    assert dead_letter["event"] == {"tries": str(tries)}
+    assert dead_letter["error"]["errorType"] == "ValueError"
 
 
 def test_an_event_nobody_waits_for_is_given_up_when_it_grew_too_old(tmp_path):
@@ -226,9 +226,9 @@ def test_an_event_nobody_waits_for_is_given_up_when_it_grew_too_old(tmp_path):
         function("hold", limit=1, throttles=True, max_event_age_seconds=0.2),
     )
 
-    letter = json.loads((tmp_path / "dead-letters" / "local-hold.jsonl").read_text())
-    assert letter["error"]["errorType"] == "EventAgeExceeded"
-    assert letter["tries"] == 0
+    dead_letter = json.loads((tmp_path / "dead-letters" / "local-hold.jsonl").read_text())
+    assert dead_letter["error"]["errorType"] == "EventAgeExceeded"
+    assert dead_letter["tries"] == 0
 
 
 def test_functions_are_found_by_name_and_arn(tmp_path):

@@ -14,7 +14,7 @@ import requests
 from aiohttp import web
 
 from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
-from infra.local.notifications import Letterbox, Notification, latest, make_topics
+from infra.local.notifications import Inbox, Notification, latest, make_topics
 from infra.local.parts import LOOPBACK, free_port
 from tests.kit.kernel import names
 
@@ -27,7 +27,7 @@ def listening(folder: Path, **options: Any) -> Iterator[str]:
 
     async def listen() -> None:
         application = web.Application()
-        Letterbox(folder / "notifications", **options).join(application)
+        Inbox(folder / "notifications", **options).join(application)
         runner.append(web.AppRunner(application, access_log=None))
         await runner[0].setup()
         await web.TCPSite(runner[0], LOOPBACK, port).start()
@@ -45,7 +45,7 @@ def listening(folder: Path, **options: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def letterbox(tmp_path: Path) -> Iterator[str]:
+def inbox(tmp_path: Path) -> Iterator[str]:
     with listening(tmp_path) as address:
         yield address
 
@@ -56,12 +56,12 @@ def lines(folder: Path, listeners: str) -> list[dict[str, Any]]:
 
 
 def test_what_is_published_ends_in_the_file_of_its_topic(
-    letterbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     with AwsServer(log_path=tmp_path / "moto.log") as aws:
-        arns = make_topics(aws.endpoint_url, REGION, letterbox)
+        arns = make_topics(aws.endpoint_url, REGION, inbox)
         sns = boto3.client("sns", endpoint_url=aws.endpoint_url)
         sns.publish(
             TopicArn=arns[names.ENV_PEOPLE_TOPIC],
@@ -72,8 +72,11 @@ def test_what_is_published_ends_in_the_file_of_its_topic(
         sns.publish(TopicArn=arns[names.ENV_PHONES_TOPIC], Message="redis")
         sns.publish(TopicArn=arns[names.ENV_MACHINES_TOPIC], Message='{"version": 1}')
 
-    [letter] = lines(tmp_path, "people")
-    assert (letter["subject"], letter["message"]) == ("crawlfleet local over", "whole \N{SNOWMAN}")
+    [notification] = lines(tmp_path, "people")
+    assert (notification["subject"], notification["message"]) == (
+        "crawlfleet local over",
+        "whole \N{SNOWMAN}",
+    )
     [woken] = lines(tmp_path, "phones")
     assert woken["message"] == "redis"
     [bulletin] = lines(tmp_path, "machines")
@@ -92,9 +95,9 @@ def test_what_is_published_ends_in_the_file_of_its_topic(
     ],
 )
 def test_only_messages_are_kept_and_only_of_topics(
-    letterbox: str, tmp_path: Path, path: str, body: bytes, status: int
+    inbox: str, tmp_path: Path, path: str, body: bytes, status: int
 ):
-    answer = requests.post(f"{letterbox}/_local/notifications/{path}", data=body, timeout=60)
+    answer = requests.post(f"{inbox}/_local/notifications/{path}", data=body, timeout=60)
 
     assert answer.status_code == status
     kept = sorted(tmp_path.rglob("*.jsonl"))
@@ -102,10 +105,10 @@ def test_only_messages_are_kept_and_only_of_topics(
 
 
 def test_a_file_that_has_grown_long_is_set_aside(tmp_path: Path):
-    with listening(tmp_path, limit_bytes=10) as letterbox:
+    with listening(tmp_path, limit_bytes=10) as inbox:
         for number in range(2):
             requests.post(
-                f"{letterbox}/_local/notifications/people",
+                f"{inbox}/_local/notifications/people",
                 json={"Timestamp": str(number), "Message": "x" * 20},
                 timeout=60,
             )

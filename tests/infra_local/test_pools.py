@@ -68,7 +68,7 @@ def test_two_pools_of_one_name_are_refused_before_anything_starts(tmp_path, caps
     assert not (tmp_path / "logs").exists()
 
 
-def test_workers_of_a_pool_are_told_what_they_are_and_by_which_address_they_leave(tmp_path):
+def test_workers_of_a_pool_are_reported_what_they_are_and_by_which_address_they_leave(tmp_path):
     pools = parse_pools(["far:memory=512,consumers=3,address=127.0.0.2"])
     fleet = local_fleet(pools)
     known = dict.fromkeys([v for spec in fleet.functions for v in spec.environment], "x")

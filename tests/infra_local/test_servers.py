@@ -72,7 +72,7 @@ def states(client) -> list[str]:
     return sorted(member["stateStr"] for member in members)
 
 
-def test_three_members_are_well_tell_of_one_that_has_ended_and_choose_another_primary():
+def test_three_members_are_well_report_of_one_that_has_ended_and_choose_another_primary():
     with (
         MongoServer(members=3, cache_gb=0.25, volatile=True) as server,
         pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=30_000) as client,

@@ -174,7 +174,7 @@ def test_a_package_that_is_no_longer_named_is_no_longer_there(tmp_path):
     assert (SPIDERS / "tools.py").is_file()
 
 
-def test_consumers_are_told_of_spiders_and_nobody_else(tmp_path):
+def test_consumers_are_reported_of_spiders_and_nobody_else(tmp_path):
     known = dict.fromkeys(
         [variable for spec in FLEET.functions for variable in spec.environment], "x"
     )
@@ -187,7 +187,7 @@ def test_consumers_are_told_of_spiders_and_nobody_else(tmp_path):
         assert (told, last) == ((spec.name == names.CONSUMER,) * 2)
 
 
-def test_without_spiders_a_consumer_is_told_nothing(tmp_path):
+def test_without_spiders_a_consumer_is_reported_nothing(tmp_path):
     spec = FLEET.function(names.CONSUMER)
     known = dict.fromkeys(spec.environment, "x")
     places = {"aws": "a", "lambda": "l", "spiders": "", names.ENV_SCRAPY_PACKAGES: ""}

@@ -46,14 +46,14 @@ def test_stacks_that_stand_are_found_with_their_outputs(deployment):
     assert set(deployment.dead_letters()) == {"Monitor"}
 
 
-def test_a_stage_that_is_not_deployed_is_told_in_words(aws):
+def test_a_stage_that_is_not_deployed_is_reported_in_words(aws):
     with pytest.raises(StepError, match=r"crawlfleet-aws-small-network: .*Valid") as it:
         find_deployment(STAGE, Access(ENVIRONMENT))
 
     assert "region" in it.value.do
 
 
-def test_without_a_region_one_is_told_to_set_it(monkeypatch):
+def test_without_a_region_one_is_asked_to_set_it(monkeypatch):
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
@@ -71,7 +71,7 @@ def test_an_output_that_is_missing_is_of_another_version(deployment):
         deployment.output("api", "Nothing")
 
 
-def test_a_stack_that_was_rolled_back_is_told(deployment):
+def test_a_stack_that_was_rolled_back_is_reported(deployment):
     deployment.states["api"] = "UPDATE_ROLLBACK_COMPLETE"
 
     assert "crawlfleet-aws-small-api is UPDATE_ROLLBACK" in failure(checks.stacks, deployment)
@@ -91,13 +91,13 @@ def test_functions_as_they_are_described_are_well(deployment):
         ({"Environment": {"Variables": {}}}, "its environment lacks"),
     ],
 )
-def test_a_function_that_differs_is_told(deployment, changed, told):
+def test_a_function_that_differs_is_reported(deployment, changed, told):
     make_functions(**changed)
 
     assert told in failure(checks.functions, deployment)
 
 
-def test_a_function_that_is_not_there_is_told(deployment):
+def test_a_function_that_is_not_there_is_reported(deployment):
     assert "ResourceNotFound" in failure(checks.functions, deployment)
 
 
@@ -114,13 +114,13 @@ def test_consumers_may_run_as_many_as_are_reserved(deployment):
     assert "6, of 5" in failure(checks.concurrency, deployment)
 
 
-def test_alarms_are_there_and_tell_somebody(deployment):
+def test_alarms_are_there_and_report_somebody(deployment):
     make_alarms()
 
     assert checks.alarms(deployment) == f"{len(ALARMS)}, none rings"
 
 
-def test_whichever_alarm_is_missing_is_told(deployment):
+def test_whichever_alarm_is_missing_is_reported(deployment):
     make_alarms()
     cloudwatch = client("cloudwatch")
     for name in ALARMS:
@@ -130,7 +130,7 @@ def test_whichever_alarm_is_missing_is_told(deployment):
         make_alarms([name])
 
 
-def test_an_alarm_that_is_mute_or_rings_is_told(deployment):
+def test_an_alarm_that_is_mute_or_rings_is_reported(deployment):
     make_alarms()
     client("cloudwatch").set_alarm_state(
         AlarmName=f"crawlfleet-{STAGE}-storage", StateValue="ALARM", StateReason="it is full"
@@ -143,7 +143,7 @@ def test_an_alarm_that_is_mute_or_rings_is_told(deployment):
     assert "tell nobody" in failure(checks.alarms, deployment)
 
 
-def test_events_that_were_given_up_on_are_told(deployment):
+def test_events_that_were_given_up_on_are_reported(deployment):
     assert checks.dead_letters(deployment) == "1 queues are empty"
     url = deployment.dead_letters()["Monitor"]
     client("sqs").send_message(QueueUrl=url, MessageBody="{}")
@@ -151,7 +151,7 @@ def test_events_that_were_given_up_on_are_told(deployment):
     assert "1 events of the monitor" in failure(checks.dead_letters, deployment)
 
 
-def test_the_monitors_looks_are_counted_and_their_absence_is_told(deployment):
+def test_the_monitors_evaluations_are_counted_and_their_absence_is_reported(deployment):
     assert "5 minutes" in failure(checks.metrics, deployment)
     client("cloudwatch").put_metric_data(
         Namespace=names.METRIC_NAMESPACE,
@@ -168,7 +168,7 @@ def test_the_monitors_looks_are_counted_and_their_absence_is_told(deployment):
     assert checks.metrics(deployment) == "1 looks of the monitor in 5 minutes"
 
 
-def test_a_configuration_that_was_never_pushed_is_told(deployment):
+def test_a_configuration_that_was_never_pushed_is_reported(deployment):
     with pytest.raises(StepError, match="/crawlfleet/aws-small/revision") as caught:
         checks.pushed_revision(deployment)
 
@@ -189,7 +189,7 @@ def test_the_latest_lines_of_a_log_are_quoted(deployment):
     assert tail(deployment.access, group, now_ms, 2) == "line 28\nline 29"
 
 
-def test_what_the_doctor_finds_wrong_is_told_with_the_check_that_found_it():
+def test_what_the_doctor_finds_wrong_is_reported_with_the_check_that_found_it():
     api = ApiServer()
     api.platform.running["tick"] = {"seconds_ago": None, "took_seconds": 0.0, "faults": {}}
     asked = Deployment(STAGE, Access(ENVIRONMENT), {"api": {"Url": api.url}}, {})

@@ -107,7 +107,7 @@ def test_aws_itself_is_refused(tmp_path, environ):
         Ordinary(tmp_path, environ)
 
 
-def test_a_docker_that_fails_is_told(tmp_path, environ):
+def test_a_docker_that_fails_is_reported(tmp_path, environ):
     environ["LOCALSTACK_SEES_ME_AT"] = "127.0.0.1"
     environ["DOCKER_ENDS_WITH"] = "1"
     one = Ordinary(tmp_path, environ)

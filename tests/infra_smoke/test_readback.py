@@ -105,7 +105,9 @@ def test_each_metric_that_is_missing_is_named(cloudwatch, left_out):
         ("StorageBytes", MAIN, [0.0]),
     ],
 )
-def test_a_figure_that_does_not_fit_is_told_with_what_would(cloudwatch, name, dimensions, values):
+def test_a_figure_that_does_not_fit_is_reported_with_what_would(
+    cloudwatch, name, dimensions, values
+):
     for one in SHOWN:
         if one[:2] != (name, dimensions):
             put(cloudwatch, *one)

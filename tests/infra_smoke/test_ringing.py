@@ -30,7 +30,7 @@ def with_ringing(since=LATER, *names):
     return QUIET | {name: QUIET[name] | rings for name in names}
 
 
-def test_what_the_journey_provokes_may_ring_and_is_told():
+def test_what_the_journey_provokes_may_ring_and_is_reported():
     assert set(EVERY) >= ringing.PROVOKED
 
     said = ringing.verdict(with_ringing(LATER, *ringing.PROVOKED))
@@ -59,7 +59,7 @@ def test_silence_is_borne_with_from_the_moment_in_which_the_alarm_was_made(name)
             ringing.verdict(alarms)
 
 
-def test_aws_tells_when_an_alarm_was_made_and_when_it_began_to_ring():
+def test_aws_reports_when_an_alarm_was_made_and_when_it_began_to_ring():
     with mock_aws():
         cloudwatch = boto3.client("cloudwatch", region_name="us-east-1")
         cloudwatch.put_metric_alarm(

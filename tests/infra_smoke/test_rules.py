@@ -69,7 +69,7 @@ def test_clocks_run_when_their_rules_are_enabled(deployment):
     assert rules.clocks(deployment) == "2 run"
 
 
-def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_told(deployment):
+def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_reported(deployment):
     make_clocks(state="DISABLED")
     told = failure(rules.clocks, deployment)
     assert "is DISABLED" in told
@@ -93,7 +93,7 @@ def test_a_stage_without_rules_of_its_own_asks_for_none(deployment):
     assert rules.spider_rules(without) == "none"
 
 
-def test_a_rule_of_ones_own_that_is_not_there_is_told(deployment):
+def test_a_rule_of_ones_own_that_is_not_there_is_reported(deployment):
     told = failure(rules.spider_rules, deployment)
 
     assert "crawlfleet-localstack-start-pages-ready" in told
@@ -106,7 +106,7 @@ def test_a_rule_of_ones_own_that_is_not_there_is_told(deployment):
         ({"every_minute": "ENABLED"}, "start-every-minute is ENABLED", "disable-rule"),
     ],
 )
-def test_a_rule_that_somebody_has_switched_by_hand_is_told(deployment, states, told, to_do):
+def test_a_rule_that_somebody_has_switched_by_hand_is_reported(deployment, states, told, to_do):
     make_own(**states)
 
     said = failure(rules.spider_rules, deployment)
@@ -115,7 +115,7 @@ def test_a_rule_that_somebody_has_switched_by_hand_is_told(deployment, states, t
     assert f"aws events {to_do} --name crawlfleet-localstack-start-" in said
 
 
-def test_a_rule_of_ones_own_that_wakes_somebody_else_is_told(deployment):
+def test_a_rule_of_ones_own_that_wakes_somebody_else_is_reported(deployment):
     make_own()
     make_target = rule_name(STAGE, OWN[0])
     make(make_target, function=names.MONITOR)
@@ -126,7 +126,7 @@ def test_a_rule_of_ones_own_that_wakes_somebody_else_is_told(deployment):
     assert "crawlfleet-localstack-scheduler" in told
 
 
-def test_events_that_could_not_be_given_to_the_scheduler_are_told(deployment):
+def test_events_that_could_not_be_given_to_the_scheduler_are_reported(deployment):
     make_own()
     url = deployment.output("events", UNDELIVERED_OUTPUT)
     client("sqs").send_message(QueueUrl=url, MessageBody="{}")

@@ -48,7 +48,7 @@ def test_the_sample_comes_first_and_then_more_workers_and_a_full_disk(access):
     assert len({first, second, third}) == 3
 
 
-def test_a_configuration_that_is_refused_is_told(access):
+def test_a_configuration_that_is_refused_is_reported(access):
     with pytest.raises(StepError, match=r"fleet\.max_consumers"):
         settings.push(access, STAGE, {"fleet": {"max_consumers": -1}})
 

@@ -35,6 +35,6 @@ def test_each_page_has_an_address_of_its_own():
     assert all(url.startswith("http://127.0.0.1:80/") and url.endswith(".html") for url in found)
 
 
-def test_more_pages_than_there_are_is_a_mistake():
+def test_more_pages_than_there_are_is_a_error():
     with pytest.raises(ValueError, match="100000 are asked for"):
         urls("http://127.0.0.1/", 100_000)

@@ -169,7 +169,7 @@ def test_an_event_that_comes_twice_is_one_job(cloud, starts, step):
         ({"refused": 1}, "EventBridge refuses the event"),
     ],
 )
-def test_what_goes_wrong_with_an_event_is_told(cloud, starts, step, wrong, told):
+def test_what_goes_wrong_with_an_event_is_reported(cloud, starts, step, wrong, told):
     for name, value in wrong.items():
         setattr(cloud, name, value)
 
@@ -193,7 +193,7 @@ def test_a_clock_is_enabled_seen_and_disabled_again(cloud, starts, step):
     assert cloud.targets == [{"Id": "Target0", "Arn": "scheduler"}]
 
 
-def test_a_clock_that_does_not_fire_is_told(cloud, starts, step):
+def test_a_clock_that_does_not_fire_is_reported(cloud, starts, step):
     starts.enable_clock(step)
     cloud.state = "DISABLED"
 

@@ -41,7 +41,7 @@ def test_a_step_is_a_line_with_its_seconds_and_what_was_seen():
     assert steps.seconds == 2.5
 
 
-def test_what_somebody_should_mend_is_told_from_what_is_well():
+def test_what_somebody_should_mend_is_distinguished_from_what_is_well():
     def do(steps, clock):
         with steps.step("topics") as step:
             step.saw(Warned("nobody listens"))
@@ -65,7 +65,7 @@ def test_a_failed_step_says_so_and_what_it_raised_goes_on():
     assert steps.count == 1
 
 
-def test_an_error_is_told_with_the_log_and_with_what_to_do():
+def test_an_error_is_reported_with_the_log_and_with_what_to_do():
     error = StepError("[it] is closed", "open [it]", "/aws/lambda/a")
     error.quote = "first [line]\nlast"
 

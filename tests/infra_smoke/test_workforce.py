@@ -260,7 +260,7 @@ def test_a_schedule_that_is_not_run_or_not_done_fails(
     assert cloud.schedules == [], "it is removed"
 
 
-def test_where_a_worker_lives_already_nobody_could_tell_who_started_one(cloud, workforce, step):
+def test_where_a_worker_lives_already_nobody_could_say_who_started_one(cloud, workforce, step):
     cloud.alive = 1
 
     with pytest.raises(StepError, match="1 workers live already"):
@@ -281,7 +281,7 @@ def test_where_an_alarm_has_started_workers_it_was_not_the_tick_alone(cloud, wor
 # ---- by hand -------------------------------------------------------------------------------------
 
 
-def test_what_is_invoked_by_hand_is_counted_and_a_failure_is_told(cloud):
+def test_what_is_invoked_by_hand_is_counted_and_a_failure_is_reported(cloud):
     hand = Hand(cloud, STAGE)
     cloud.on_invoke = lambda: {"kept": 0}
 

@@ -69,55 +69,57 @@ def test_the_doctor_finds_a_local_cloud_well_whose_scheduler_ticks(cloud, deploy
 
 
 def test_pages_that_are_put_in_become_records_and_can_be_tracked(deployment, client, site, step):
-    errand = pages.Errand(biz=BIZ, rule="page", urls=urls(site, 12))
+    fetch_context = pages.FetchContext(biz=BIZ, rule="page", urls=urls(site, 12))
 
-    ids = pages.submit(deployment, client, errand)
-    pages.wait_done(deployment, client, errand, ids, 120, step)
+    ids = pages.submit(deployment, client, fetch_context)
+    pages.wait_done(deployment, client, fetch_context, ids, 120, step)
 
     assert len(ids) == 12
-    assert pages.records(client, errand, ids) == "12 records"
-    assert "the ledger balances at 12" in pages.tracking(client, errand, ids)
+    assert pages.records(client, fetch_context, ids) == "12 records"
+    assert "the ledger balances at 12" in pages.tracking(client, fetch_context, ids)
 
 
-def test_a_page_that_is_not_there_is_told_with_its_reason(deployment, client, site, step):
-    errand = pages.Errand(biz=BIZ, rule="page", urls=["http://127.0.0.1:9/nobody-listens"])
+def test_a_page_that_is_not_there_is_reported_with_its_reason(deployment, client, site, step):
+    fetch_context = pages.FetchContext(
+        biz=BIZ, rule="page", urls=["http://127.0.0.1:9/nobody-listens"]
+    )
 
-    ids = pages.submit(deployment, client, errand)
+    ids = pages.submit(deployment, client, fetch_context)
     with pytest.raises(StepError, match=r"1 of 1 requests are not done: \d+ is dead") as caught:
-        pages.wait_done(deployment, client, errand, ids, 120, step)
+        pages.wait_done(deployment, client, fetch_context, ids, 120, step)
 
     assert caught.value.do == "`crawlfleet dead list docs` says why each was given up on."
     with pytest.raises(StepError, match="1 requests have no record"):
-        pages.records(client, errand, ids)
+        pages.records(client, fetch_context, ids)
 
 
-def test_requests_that_are_not_there_are_told(deployment, client, site, step):
-    errand = pages.Errand(biz=BIZ, rule="page", urls=urls(site, 1))
+def test_requests_that_are_not_there_are_reported(deployment, client, site, step):
+    fetch_context = pages.FetchContext(biz=BIZ, rule="page", urls=urls(site, 1))
 
     with pytest.raises(StepError, match="1 of 1 requests are not there, such as 123"):
-        pages.wait_done(deployment, client, errand, ["123"], 120, step)
+        pages.wait_done(deployment, client, fetch_context, ["123"], 120, step)
 
 
-def test_a_biz_that_is_not_there_is_told(deployment, client, site):
-    errand = pages.Errand(biz="nobody", urls=urls(site, 1))
+def test_a_biz_that_is_not_there_is_reported(deployment, client, site):
+    fetch_context = pages.FetchContext(biz="nobody", urls=urls(site, 1))
 
     with pytest.raises(StepError, match="the submission was refused"):
-        pages.submit(deployment, client, errand)
+        pages.submit(deployment, client, fetch_context)
 
 
-def test_what_is_not_done_in_time_is_told_with_what_explains_it(deployment, client, step, site):
+def test_what_is_not_done_in_time_is_reported_with_what_explains_it(deployment, client, step, site):
     class Busy(Client):
         def stats(self, biz):
             found = super().stats(biz)
             found.states["pending"] = 1
             return found
 
-    errand = pages.Errand(biz=BIZ, rule="page", urls=urls(site, 1))
+    fetch_context = pages.FetchContext(biz=BIZ, rule="page", urls=urls(site, 1))
     with (
         Busy(deployment.api_url, deployment.api_key) as busy,
         pytest.raises(StepError, match=r"1 requests of docs are worked off: not within 0 s") as it,
     ):
-        pages.wait_done(deployment, busy, errand, ["5"], 0, step)
+        pages.wait_done(deployment, busy, fetch_context, ["5"], 0, step)
 
     assert "crawlfleet explain docs 5" in it.value.do
 
@@ -126,7 +128,7 @@ def test_the_door_lets_in_who_has_the_key_alone(deployment):
     assert checks.door(deployment) == "403 without a key, 0 open incidents with one"
 
 
-def test_a_door_that_is_open_to_everybody_is_told(deployment, monkeypatch):
+def test_a_door_that_is_open_to_everybody_is_reported(deployment, monkeypatch):
     monkeypatch.setattr(
         checks.requests, "get", lambda *_, **__: type("A", (), {"status_code": 200})
     )
@@ -139,14 +141,14 @@ def test_what_was_pushed_is_in_force(deployment, cloud):
     assert checks.configuration(deployment).startswith("revision ")
 
 
-def test_a_newer_configuration_than_is_in_force_is_told(deployment, monkeypatch):
+def test_a_newer_configuration_than_is_in_force_is_reported(deployment, monkeypatch):
     monkeypatch.setattr(checks, "pushed_revision", lambda _: "newer")
 
     with pytest.raises(StepError, match="pushed is newer"):
         checks.configuration(deployment)
 
 
-def test_an_api_that_is_away_is_told(deployment):
+def test_an_api_that_is_away_is_reported(deployment):
     away = Deployment("local", deployment.access, {"api": {"Url": "http://127.0.0.1:9/"}}, {})
     away.__dict__["api_key"] = "k"
 

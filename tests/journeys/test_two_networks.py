@@ -95,7 +95,7 @@ def cloud(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cloud")
     with a_cloud(folder / "state", seed=False, consumers=1, pools=POOLS) as cloud:
         push(cloud, folder / "config", CONFIGURATION, {BIZ: BIZ_DOCUMENT})
-        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 180, "not all pools have workers")
+        eventually(lambda: tick(cloud) or target(cloud) == STAFF, 180, "not all pools have workers")
         yield cloud
 
 
@@ -149,7 +149,7 @@ def tick(cloud):
     assert not fired["failed"], fired["answer"]
 
 
-def staff(cloud):
+def target(cloud):
     """How many workers of each pool are alive."""
     with Client(cloud.api_url, cloud.api_key) as client:
         return {pool.name: pool.alive for pool in client.fleet().pools}
@@ -338,7 +338,7 @@ def test_jobs_whose_spider_has_taken_much_memory_are_placed_where_there_is_as_mu
 
 
 @pytest.mark.long
-def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, client):
+def test_a_job_that_no_worker_suits_is_given_up_and_people_are_notified_why(cloud, client):
     [job] = ended(client, ["nowhere"])
 
     assert (job.state, job.lowered, job.worker, job.expanded) == ("unplaced", 6, None, 0)

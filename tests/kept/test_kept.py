@@ -15,14 +15,14 @@ from tests.functions.http import ask, submit
 from tests.kept.dump import bare, kept_api, restore
 from tests.kept.stage import BUSY, SHOP, SLOW, Web, a_kept_world, a_web, push, through
 from tests.kept.write import HELD, TICK, job, sent, tick, until_done, working
-from tests.kit.kernel import SEQUENCE_BITS, Lane, names
+from tests.kit.kernel import SEQUENCE_BITS, QueueKey, names
 from tests.kit.queue import RedisLeaseBook
 from tests.kit.requests import Claim, Done, State
 from tests.kit.scrapy import Marks, Pushed, RedisCrawl
 from tests.kit.worlds.functions import World
 from tests.waiting import eventually
 
-DOCS, WAITS = Lane("acme", "docs", "main"), Lane("acme", "waits", "main")
+DOCS, WAITS = QueueKey("acme", "docs", "main"), QueueKey("acme", "waits", "main")
 pytestmark = pytest.mark.early
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -57,7 +57,7 @@ def put_back(world: World, ago: timedelta = timedelta()) -> None:
     restore(world, ago=ago)
 
 
-def biz_of(world: World, place: Lane) -> Any:
+def biz_of(world: World, place: QueueKey) -> Any:
     return world.own.config.current().bizs[place.tenant][place.biz]
 
 
@@ -137,31 +137,31 @@ def test_what_waits_for_a_host_waits_until_its_back_off_is_over(world: World, we
     left = datetime.fromisoformat(host["backing_off_until"]) - datetime.now(UTC)
     assert timedelta(minutes=50) < left <= HOUR
     depth = world.own.queue.depth(WAITS)
-    assert (depth.queued, depth.parked, depth.delayed) == (2, 2, 3)
-    assert world.own.queue.parked(WAITS, datetime.now(UTC), 10) == []
+    assert (depth.queued, depth.deferred, depth.delayed) == (2, 2, 3)
+    assert world.own.queue.deferred(WAITS, datetime.now(UTC), 10) == []
     worked(world, f"{SHOP}/queued/1")
     assert not [url for url in web.urls if url.startswith(BUSY)]
 
     put_back(world, 2 * HOUR)
 
-    [due] = world.own.queue.parked(WAITS, datetime.now(UTC), 10)
+    [due] = world.own.queue.deferred(WAITS, datetime.now(UTC), 10)
     assert (BUSY.endswith(due.host), due.count) == (True, 2)
     worked(world, *(f"{BUSY}/{n}" for n in (0, 1, 2, 3, "urgent")), biz="waits")
     depth = world.own.queue.depth(WAITS)
-    assert (depth.queued, depth.parked, depth.delayed, depth.leased) == (0, 0, 0, 0)
+    assert (depth.queued, depth.deferred, depth.delayed, depth.leased) == (0, 0, 0, 0)
     assert in_balance(world)
 
 
 def test_a_dead_letter_is_shown_with_its_answer_and_replayed(world: World):
     found = sent(world, "GET", "docs/dead-letters", query={"job": "letters"})["dead_letters"]
     assert sorted(one["url"] for one in found) == [f"{SHOP}/gone/1", f"{SHOP}/gone/2"]
-    letter = sent(world, "GET", f"docs/dead-letters/{found[0]['id']}")
-    assert (letter["reason"], letter["status"]) == ("PageGone", 404)
-    assert "<title>/gone" in letter["sample"]["content"]
+    dead_letter = sent(world, "GET", f"docs/dead-letters/{found[0]['id']}")
+    assert (dead_letter["reason"], dead_letter["status"]) == ("PageGone", 404)
+    assert "<title>/gone" in dead_letter["sample"]["content"]
 
-    sent(world, "POST", f"docs/dead-letters/{letter['id']}/replay")
+    sent(world, "POST", f"docs/dead-letters/{dead_letter['id']}/replay")
 
-    worked(world, letter["url"])
+    worked(world, dead_letter["url"])
     assert sent(world, "POST", "docs/dead-letters/purge", {"all": True})["purged"] == 3
     assert in_balance(world)
 

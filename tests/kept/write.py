@@ -20,7 +20,7 @@ from tests.functions.http import ask, submit
 from tests.kept.dump import write, write_api
 from tests.kept.stage import BUSY, SHOP, SLOW, Web, a_kept_world, a_web, push, through
 from tests.kit.jobs import GRACE
-from tests.kit.kernel import Lane, names, to_ms
+from tests.kit.kernel import QueueKey, names, to_ms
 from tests.kit.politeness import RedisRobotsCache, RobotsCopy
 from tests.kit.records import RedisDataQueue, wire_of
 from tests.kit.requests import Item
@@ -197,7 +197,7 @@ def _scrapy(world: World) -> None:
     """A Scrapy crawl: queued, leased, put aside, known; and items on their way to be records."""
     crawl = RedisCrawl(world.own.redis, "acme", "crawl", "process-1", lease_ms=600_000)
     crawl.enter()
-    crawl.made_as("2.7")
+    crawl.set_fingerprinter("2.7")
     marked = [Pushed(content=b"%d" % n, marks=Marks.SEEN, mark=b"%16d" % n) for n in range(4)]
     crawl.push([*marked, Pushed(content=b"first", priority=7)])
     crawl.push([Pushed(content=b"start", marks=Marks.STARTS, mark=b"s" * 16, start=True)])
@@ -219,7 +219,7 @@ def _busy_worker(world: World) -> Iterator[None]:
     """A worker that is at two sites that do not answer, and has leased two pages more."""
     submit(world, *(f"{site}/slow" for site in SLOW), job="slow", priority=7)
     with a_worker(world):
-        queue, place = world.own.queue, Lane("acme", "docs", "main")
+        queue, place = world.own.queue, QueueKey("acme", "docs", "main")
         eventually(lambda: queue.depth(place).leased == HELD, what="a worker that is busy")
         yield
 
@@ -236,12 +236,12 @@ def _half_done(world: World) -> None:
     later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
     sent(world, "POST", "docs/seeds", {"seeds": [{"url": f"{SHOP}/later", "starts_at": later}]})
     items = RedisDataQueue(world.own.redis)
-    place, now = Lane("acme", "docs", "main"), datetime.now(UTC)
+    place, now = QueueKey("acme", "docs", "main"), datetime.now(UTC)
     item = Item(rule="page", fields={"title": "item"}, url=f"{SHOP}/item")
     items.put(place, [wire_of(item)])
     assert items.lease(place, "drainer.1", 9, now, now + timedelta(hours=1))
     # Nobody looks after a biz that is not configured: these wait.
-    items.put(Lane("acme", "later", "main"), [wire_of(item)] * 2)
+    items.put(QueueKey("acme", "later", "main"), [wire_of(item)] * 2)
 
 
 def _incident(world: World) -> None:

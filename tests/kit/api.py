@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from crawlfleet.api import dead_letters as letter_views
+from crawlfleet.api import dead_letters as dead_letter_views
 from crawlfleet.api import inputs, openapi
 from crawlfleet.api import records as record_views
 from crawlfleet.api import requests as request_views
@@ -47,14 +47,14 @@ SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "stats": (tracking, "stats"),
     "ledger": (tracking, "audit"),
     "explain": (explain, "explain"),
-    "list_letters": (dead_letters, "list_letters"),
-    "get_letter": (dead_letters, "look_at"),
-    "replay_letter": (dead_letters, "replay_one"),
-    "replay_letters": (dead_letters, "replay"),
-    "purge_letter": (dead_letters, "purge_one"),
-    "purge_letters": (dead_letters, "purge"),
-    "offer_seeds": (seeds, "offer_seeds"),
-    "hand_out": (dispatch, "hand_out"),
+    "list_dead_letters": (dead_letters, "list_dead_letters"),
+    "get_dead_letter": (dead_letters, "get_dead_letter"),
+    "replay_dead_letter": (dead_letters, "replay_one"),
+    "replay_dead_letters": (dead_letters, "replay"),
+    "purge_dead_letter": (dead_letters, "purge_one"),
+    "purge_dead_letters": (dead_letters, "purge"),
+    "add_seeds": (seeds, "add_seeds"),
+    "dispatch": (dispatch, "dispatch"),
     "list_seeds": (seeds, "list_seeds"),
     "seed_totals": (seeds, "seed_totals"),
     "release_seed": (seeds, "release_seed"),
@@ -64,7 +64,7 @@ SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "forget_seeds": (seeds, "forget_seeds"),
     "forget_those": (seeds, "forget_those"),
     "list_schedules": (schedules, "list_schedules"),
-    "visit": (recrawl, "look_at"),
+    "visit": (recrawl, "get_visit"),
     "visit_totals": (recrawl, "totals"),
     "coverage": (coverage, "coverage"),
     "workers": (fleet, "workers"),

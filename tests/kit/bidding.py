@@ -1,21 +1,21 @@
 """Names tests use of bidding for jobs: offers, auctions, bidders, probes."""
 
-from crawlfleet.jobs.bidding import auction as boarding
+from crawlfleet.jobs.bidding import auction as listing_jobs
 from crawlfleet.jobs.bidding import listing as board
 from crawlfleet.jobs.bidding import redis as board_keys_module
 from crawlfleet.jobs.bidding.auction import (
     EVERY,
     Awarded,
     AwardingPorts,
-    BoardingPorts,
+    ListingPorts,
     award_jobs,
-    offer_job,
-    offer_missing,
+    list_for_bids,
+    relist_missing,
 )
-from crawlfleet.jobs.bidding.bidder import Applying, ApplyingPorts
+from crawlfleet.jobs.bidding.bidder import Bidder, BidderPorts
 from crawlfleet.jobs.bidding.listing import (
     BEGUN,
-    COMES,
+    CATCH_UP,
     GAIN_MS,
     LONGEST_WAIT,
     SCALE,
@@ -30,14 +30,14 @@ from crawlfleet.jobs.bidding.models import (
     Bid,
     Decline,
     JobKey,
+    ListingState,
     Note,
-    NotJudged,
     Offer,
     Offered,
-    OfferState,
     Probe,
     ProbeKey,
     Standing,
+    UnknownLink,
     WhyNot,
 )
 from crawlfleet.jobs.bidding.ports import JobBoard
@@ -49,14 +49,14 @@ from crawlfleet.jobs.bidding.probing import (
     PROBE_SECONDS,
     WAIT_SECONDS,
     Pauses,
-    ProbeBook,
+    ProbeCache,
     ProbingPorts,
     limits_of,
-    probed,
+    probe_link,
 )
 from crawlfleet.jobs.bidding.redis import (
     RedisBoard,
-    RedisProbes,
+    RedisProbeCache,
     applications_key,
     board_keys,
     probe_keys,

@@ -21,7 +21,7 @@ from crawlfleet.config.documents.biz import (
     Tree,
 )
 from crawlfleet.config.documents.policies import (
-    LARGEST_OFFER,
+    LARGEST_SEED,
     BiddingTerms,
     HostLimits,
     KeyRules,
@@ -49,13 +49,13 @@ from crawlfleet.config.documents.stage import AlarmLimits, BizThresholds, Thresh
 from crawlfleet.config.loading import adopt, push_problems, shape_of
 from crawlfleet.config.lookup import (
     biz_of,
-    every_lane,
-    lane_of,
+    every_queue,
     limits_of,
     must_operate,
     operates,
+    queue_key_of,
     readable_tenants,
-    served_lanes,
+    served_queues,
     serves,
     shares_work,
     tenant_of,

@@ -2,6 +2,6 @@
 
 from crawlfleet.kernel.urls import plain_host_of as host_of
 from crawlfleet.requests.dead_letters import service as dead_letters
-from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage
 from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
 from crawlfleet.requests.dead_letters.service import Changed, DeadLetterPorts, DeadLetters

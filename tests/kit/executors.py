@@ -4,7 +4,7 @@ from crawlfleet.apps.readers import carry_spiders
 from crawlfleet.crawling.executors.base import Executor, NoParameters
 from crawlfleet.crawling.executors.csv import CsvParameters
 from crawlfleet.crawling.executors.json import JsonParameters
-from crawlfleet.crawling.executors.limits import SKIPPED_TOLD, PageBounds
+from crawlfleet.crawling.executors.limits import SKIPPED_REPORTED, PageBounds
 from crawlfleet.crawling.executors.registry import BUILT_IN, Registry, check_spider
 from crawlfleet.crawling.executors.runner import BadRecords, SpiderExecutors
 from crawlfleet.crawling.executors.scrapy_packages import allow_spiders, allowed, is_allowed

@@ -18,16 +18,16 @@ from crawlfleet.crawling.fetching.dns import Names
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import (
     MAX_RETRY_AFTER_SECONDS,
-    NO_ERRAND,
-    Errand,
-    Passage,
+    NO_FETCH_CONTEXT,
+    FetchContext,
+    HopGuard,
     Sessions,
     error_for,
     error_for_type,
     retry_after_seconds,
 )
 from crawlfleet.crawling.fetching.proxies import (
-    LONGEST_REST_SECONDS,
+    LONGEST_COOL_DOWN_SECONDS,
     NEW,
     Standing,
     after_failure,

@@ -1,16 +1,16 @@
 """Names tests use of workers: registry, failure detector, autoscaler, forecast."""
 
-from crawlfleet.fleet import forecast as outlooking
+from crawlfleet.fleet import forecast as forecasting
 from crawlfleet.fleet.autoscaler import (
     BAND,
     LEAST_BUSY,
     LEAST_SECONDS,
     MARGIN,
-    MOST_PACES,
+    MOST_THROUGHPUTS,
     SPARE,
     active,
+    assumed_throughput,
     decide,
-    guessed_pace,
     latest_first,
     latest_seconds,
     learnt,
@@ -23,11 +23,11 @@ from crawlfleet.fleet.autoscaler import (
 from crawlfleet.fleet.autoscaler import capacity as scaling_capacity
 from crawlfleet.fleet.autoscaler import pool_capacity as capacity
 from crawlfleet.fleet.failure_detector import (
+    DETECTOR_LAPSE,
     HIGHEST_PHI,
     LIVENESS,
     MEMORY,
     WAKE_TERM,
-    WATCH_LAPSE,
     WINDOW,
     Presence,
     judge,
@@ -35,7 +35,7 @@ from crawlfleet.fleet.failure_detector import (
     status,
     worth_a_look,
 )
-from crawlfleet.fleet.forecast import OutlookPorts, allowed_rate, coverage, look_ahead
+from crawlfleet.fleet.forecast import ForecastPorts, allowed_rate, coverage, forecast_demand
 from crawlfleet.fleet.lambda_functions import (
     WAKING,
     LambdaConcurrency,
@@ -48,24 +48,24 @@ from crawlfleet.fleet.models import (
     BETWEEN_SECONDS,
     FLEET_POOL,
     MOST_BETWEEN,
-    Card,
     Demand,
     Health,
-    LaneDemand,
-    Mustered,
-    Pulse,
+    QueueDemand,
     Remaining,
-    Shown,
-    Staff,
-    Staffed,
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
     Ticked,
     TickPart,
+    WorkerHealth,
+    WorkerHeartbeats,
     WorkerStatus,
 )
 from crawlfleet.fleet.mongo import MongoPoolBook
-from crawlfleet.fleet.ports import PoolBook, Staffing, Ticks, Watch, Workers
-from crawlfleet.fleet.redis.registry import RedisWatch, RedisWorkers
-from crawlfleet.fleet.redis.staffing import RedisStaffing, RedisTicks
+from crawlfleet.fleet.ports import FailureDetector, PoolBook, ScalingTargets, Ticks, Workers
+from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
+from crawlfleet.fleet.redis.staffing import RedisScalingTargets, RedisTicks
 from crawlfleet.fleet.resources import (
     DEFAULT_GHZ,
     SEEN_SECONDS,
@@ -85,13 +85,13 @@ from crawlfleet.fleet.scaling import (
 from crawlfleet.fleet.staffing import (
     AT_ONCE,
     FRESH_MS,
-    StaffingPorts,
+    CapacityPorts,
     decided,
     is_fresh,
-    muster,
     replace_dead,
     replace_missing,
+    report_throughput,
 )
 from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
-from crawlfleet.fleet.tick_status import Faults, TickPorts, tell_fault, tell_tick
-from crawlfleet.requests.ids.issuer import HeldNumber
+from crawlfleet.fleet.tick_status import Faults, TickPorts, report_fault, report_tick
+from crawlfleet.requests.ids.issuer import LeasedNumber

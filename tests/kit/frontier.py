@@ -1,14 +1,14 @@
 """Names tests use of seeds: models, filter, offers, dispatch and their stores."""
 
-from crawlfleet.config.documents.policies import LARGEST_OFFER
+from crawlfleet.config.documents.policies import LARGEST_SEED
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.frontier.bloom import BLOCK_BYTES, error_at, layers
 from crawlfleet.crawling.frontier.dispatch import (
-    PUT_OFF,
+    NODE_AWAY_RETRY,
     SeedingPorts,
-    hand_out,
+    dispatch,
+    end_seeds,
     look_after,
-    seeds_ended,
 )
 from crawlfleet.crawling.frontier.fingerprint import (
     KEY_BYTES,
@@ -20,18 +20,23 @@ from crawlfleet.crawling.frontier.fingerprint import (
     seed_key,
 )
 from crawlfleet.crawling.frontier.models import (
-    Offer,
-    Offered,
+    AddResult,
     Seed,
-    SeedsMeant,
+    SeedSelection,
+    SeedSpec,
     SeedState,
     SeedTotals,
     Segment,
 )
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
-from crawlfleet.crawling.frontier.offers import adopt, offer, offer_each
+from crawlfleet.crawling.frontier.offers import add, add_each, add_running
 from crawlfleet.crawling.frontier.ports import SeedFilter, SeedStore
 from crawlfleet.crawling.frontier.redis import FOREVER_LIFE, MARGIN, RedisSeedFilter
 from crawlfleet.crawling.frontier.segments import FOREVER, anchor_of, candidates, homes, segment_of
 from crawlfleet.crawling.frontier.service import SeedsChanged
-from crawlfleet.crawling.frontier.worker import ACTIVE_SECONDS, MARGIN_SECONDS, Sower, tend_seeds
+from crawlfleet.crawling.frontier.worker import (
+    ACTIVE_SECONDS,
+    MARGIN_SECONDS,
+    FrontierClient,
+    tend_seeds,
+)

@@ -17,7 +17,7 @@ import pytest
 from tests.fakes.bidding import MemoryBoard, MemoryProbes
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.fetching import MemorySessions
-from tests.fakes.fleet import MemoryPoolBook, MemoryTicks, MemoryWatch, MemoryWorkers
+from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryTicks, MemoryWorkers
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
 from tests.fakes.ids import MemoryWorkerNumbers
 from tests.fakes.incidents import MemoryIncidentBook
@@ -27,12 +27,17 @@ from tests.fakes.ledger import MemoryJournal, MemoryLedgers
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.fakes.queue import MemoryOverview, MemoryQueue
 from tests.fakes.records import MemoryCoverages, MemoryDataQueue
-from tests.fakes.recovery import MemoryBizs, MemoryDisowning, MemoryFilling, MemoryLeaseBook
+from tests.fakes.recovery import (
+    MemoryBizs,
+    MemoryLeaseBook,
+    MemoryLeaseRevocation,
+    MemoryQueueRebuild,
+)
 from tests.fakes.recrawl import MemoryVisits
 from tests.fakes.requests import MemoryRequestStore, MemoryRules
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.spiders import MemorySpiders
-from tests.fakes.staffing import MemoryOutlook, MemoryStaffing
+from tests.fakes.staffing import MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit import (
     bidding,
@@ -124,8 +129,8 @@ def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
 _ON_REDIS: Mapping[type, Row] = {
     queue.RequestQueue: Row(_fake(MemoryQueue), queue.RedisQueue),
     queue.LeaseBook: Row(_fake(MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
-    queue.QueueFilling: Row(_fake(MemoryFilling, queue.RequestQueue), queue.RedisFilling),
-    queue.Outlook: Row(_fake(MemoryOutlook, queue.RequestQueue), queue.RedisOutlook),
+    queue.QueueRebuild: Row(_fake(MemoryQueueRebuild, queue.RequestQueue), queue.RedisQueueRebuild),
+    queue.QueueSampler: Row(_fake(MemoryQueueSampler, queue.RequestQueue), queue.RedisQueueSampler),
     queue.Overview: Row(_fake(MemoryOverview, queue.RequestQueue), queue.RedisOverview),
     submission.Intake: Row(_fake(MemoryIntake, queue.RequestQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
@@ -137,18 +142,22 @@ _ON_REDIS: Mapping[type, Row] = {
     records.DataQueue: Row(_fake(MemoryDataQueue), records.RedisDataQueue),
     recovery.Bizs: Row(_fake(MemoryBizs), recovery.RedisBizs),
     fleet.Workers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
-    fleet.Watch: Row(_fake(MemoryWatch, fleet.Workers), fleet.RedisWatch, of_fleet=True),
-    fleet.Staffing: Row(_fake(MemoryStaffing, fleet.Workers), fleet.RedisStaffing, of_fleet=True),
+    fleet.FailureDetector: Row(
+        _fake(MemoryFailureDetector, fleet.Workers), fleet.RedisFailureDetector, of_fleet=True
+    ),
+    fleet.ScalingTargets: Row(
+        _fake(MemoryScalingTargets, fleet.Workers), fleet.RedisScalingTargets, of_fleet=True
+    ),
     fleet.Ticks: Row(_fake(MemoryTicks), fleet.RedisTicks, of_fleet=True),
     jobs.Cancellations: Row(_fake(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
     bidding.JobBoard: Row(_fake(MemoryBoard), bidding.RedisBoard, of_fleet=True),
-    bidding.ProbeBook: Row(_fake(MemoryProbes), bidding.RedisProbes),
+    bidding.ProbeCache: Row(_fake(MemoryProbes), bidding.RedisProbeCache),
 }
 
 _ON_MONGO: Mapping[type, Row] = {
     requests.RequestStore: Row(_fake(MemoryRequestStore), mongo.MongoRequestStore),
     requests.Ledgers: Row(_kept(MemoryLedgers), mongo.MongoLedgers),
-    requests.Disowning: Row(_kept(MemoryDisowning), mongo.MongoDisowning),
+    requests.LeaseRevocation: Row(_kept(MemoryLeaseRevocation), mongo.MongoLeaseRevocation),
     requests.Journal: Row(_fake(MemoryJournal), mongo.MongoJournal),
     requests.RuleStore: Row(_fake(MemoryRules), mongo.MongoRules),
     dead_letters.DeadLetters: Row(_kept(MemoryDeadLetters), dead_letters.MongoDeadLetters),
@@ -160,7 +169,7 @@ _ON_MONGO: Mapping[type, Row] = {
     jobs.JobStore: Row(_fake(MemoryJobs), jobs.MongoJobs),
     jobs.JobReopening: Row(_fake(MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
     jobs.JobStates: Row(_fake(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
-    jobs.LostJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoLostJobs),
+    jobs.OrphanedJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoOrphanedJobs),
     jobs.DemandStore: Row(_fake(MemoryDemands), jobs.MongoDemands),
     fleet.PoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
     incidents.IncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),

@@ -15,7 +15,13 @@ from crawlfleet.monitoring.incidents.capacity_checks import (
     unplaced_findings,
 )
 from crawlfleet.monitoring.incidents.detectors import hosts_to_watch, judge, seen, unseen
-from crawlfleet.monitoring.incidents.kinds import ADVICE, RISING, Kind, Severity, looks_wanted
+from crawlfleet.monitoring.incidents.kinds import (
+    ADVICE,
+    RISING,
+    Kind,
+    Severity,
+    evaluations_required,
+)
 from crawlfleet.monitoring.incidents.lifecycle import (
     MOST,
     ROOM,
@@ -34,13 +40,13 @@ from crawlfleet.monitoring.incidents.models import (
     Desk,
     Finding,
     Incident,
-    Letter,
     Life,
     Listener,
     Look,
+    Notification,
+    NotificationState,
     Place,
     Sent,
-    Telling,
     Word,
     key_of,
 )
@@ -49,16 +55,16 @@ from crawlfleet.monitoring.incidents.notifications import (
     CHUNK,
     DOCUMENT_BYTES,
     NAMED,
-    after_letter,
+    after_notification,
     bare_bulletin,
-    bare_letter,
+    bare_notification,
     bulletin,
-    letter,
+    notification,
     summary,
 )
 from crawlfleet.monitoring.incidents.notifications import bulletins as bulletins_of_incidents
 from crawlfleet.monitoring.incidents.notifications import owed_bulletins as bulletins
-from crawlfleet.monitoring.incidents.notifications import owed_letters as letters
+from crawlfleet.monitoring.incidents.notifications import owed_notifications as notifications
 from crawlfleet.monitoring.incidents.service import (
     PATIENCE,
     AlarmingPorts,

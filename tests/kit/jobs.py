@@ -3,13 +3,13 @@
 from crawlfleet.jobs import cancellation as cancelling
 from crawlfleet.jobs import completion as ending
 from crawlfleet.jobs import service as jobs
-from crawlfleet.jobs.background import TERM, TURN, AdvancingPorts, advance, can_advance
+from crawlfleet.jobs.background import LOCK, TERM, AdvancingPorts, advance, can_advance
 from crawlfleet.jobs.cancellation import (
     ANNOUNCED_SECONDS,
     MOST_ANNOUNCED,
+    Announced,
     Cancellations,
     CancellingPorts,
-    Heard,
     JobKey,
     cancel_job,
     cancel_jobs,
@@ -21,20 +21,20 @@ from crawlfleet.jobs.completion import (
     KEPT,
     EndingPorts,
     end_jobs,
-    end_lost_jobs,
+    end_orphaned_jobs,
     progress_of,
 )
 from crawlfleet.jobs.expansion import (
-    LATEST_LOOK,
-    LATEST_STILL,
     LONGEST,
+    LONGEST_IDLE_POLL,
+    LONGEST_POLL,
     Expanded,
     ExpandingPorts,
-    after_trouble,
+    backlog_backoff,
+    backoff_after,
     expand,
-    until_look,
-    until_look_again,
-    when_crowded,
+    next_poll_interval,
+    poll_interval,
 )
 from crawlfleet.jobs.models import (
     ENDED,
@@ -49,10 +49,10 @@ from crawlfleet.jobs.models import (
     JobState,
     TaskBatch,
 )
-from crawlfleet.jobs.mongo.reopening import MongoJobReopening, MongoJobStates, MongoLostJobs
+from crawlfleet.jobs.mongo.reopening import MongoJobReopening, MongoJobStates, MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
-from crawlfleet.jobs.ports import DemandStore, JobReopening, JobStates, JobStore, LostJobs
+from crawlfleet.jobs.ports import DemandStore, JobReopening, JobStates, JobStore, OrphanedJobs
 from crawlfleet.jobs.redis import RedisCancellations
 from crawlfleet.jobs.service import JobPorts
 from crawlfleet.jobs.starting import StartingPorts, is_as_ordered, key_name, start_job

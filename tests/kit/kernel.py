@@ -67,8 +67,8 @@ from crawlfleet.kernel.queue_key import (
     TAKEN_NAMES,
     USUAL_AGEING,
     Ageing,
-    Lane,
     Pool,
+    QueueKey,
     bound,
 )
 from crawlfleet.kernel.redaction import one_line, plain

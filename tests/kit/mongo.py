@@ -20,7 +20,7 @@ from crawlfleet.requests.mongo import reclaim as indexing
 from crawlfleet.requests.mongo.documents import LOG_LENGTH
 from crawlfleet.requests.mongo.insert import MongoInsertion, ShardInsertion
 from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
-from crawlfleet.requests.mongo.reclaim import MongoDisowning
+from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.mongo.records import latest_of
 from crawlfleet.requests.mongo.sharding import BY_POOL, BY_PRIORITY, BY_STATE, Shards
 from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules

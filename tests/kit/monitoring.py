@@ -1,6 +1,6 @@
 """Names tests use of monitoring: sampler, metrics, fleet view, health of stores."""
 
-from crawlfleet.fleet.models import FleetSample, LaneSample, PoolSample, WorkersSample
+from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, WorkersSample
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring import mongo as mongo_figures
 from crawlfleet.monitoring import redis as redis_figures

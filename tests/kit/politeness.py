@@ -1,16 +1,24 @@
 """Names tests use of politeness: limits, rates, host slots, robots.txt."""
 
+from crawlfleet.requests.queue.deferral import DeferredHost
+
 from crawlfleet.crawling.politeness.adaptive_rate import reported
-from crawlfleet.crawling.politeness.client import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
+from crawlfleet.crawling.politeness.client import (
+    MOST_UNREPORTED,
+    GrantedSlots,
+    PolitenessClient,
+    Waiting,
+    reason,
+)
 from crawlfleet.crawling.politeness.hop_guard import (
     LONGEST_INTERVAL_SECONDS,
-    UNTOLD_SECONDS,
-    NoTurnError,
-    Passages,
+    UNREPORTED_SECONDS,
+    HopGuards,
+    NoSlotError,
 )
 from crawlfleet.crawling.politeness.host_scheduler import (
     MAX_TENANTS,
-    HostTurns,
+    HostEntry,
     kept_until,
     reserve,
     state_of,
@@ -45,4 +53,3 @@ from crawlfleet.crawling.politeness.robots_txt import (
     kept_seconds,
     product_of,
 )
-from crawlfleet.requests.queue.parking import Parked

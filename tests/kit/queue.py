@@ -1,8 +1,18 @@
 """Names tests use of the queue of requests: leases, deferral, ageing, stats."""
 
-from crawlfleet.fleet.ports import Outlook
+from crawlfleet.requests.queue.deferral import (
+    LOOKED_AT,
+    READY_EACH,
+    aged,
+    joined,
+    places,
+    ready,
+    served,
+)
+
+from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.redis.server import fleet_keys
-from crawlfleet.requests.queue import parking
+from crawlfleet.requests.queue import deferral
 from crawlfleet.requests.queue.ageing import (
     BASE,
     NONE,
@@ -20,16 +30,7 @@ from crawlfleet.requests.queue.leases import (
     queued_before,
     worker_of,
 )
-from crawlfleet.requests.queue.parking import (
-    LOOKED_AT,
-    READY_EACH,
-    aged,
-    joined,
-    places,
-    ready,
-    served,
-)
-from crawlfleet.requests.queue.ports import LeaseBook, Overview, QueueFilling, RequestQueue
+from crawlfleet.requests.queue.ports import LeaseBook, Overview, QueueRebuild, RequestQueue
 from crawlfleet.requests.queue.redis import keys
 from crawlfleet.requests.queue.redis.keys import (
     bizs_key,
@@ -37,21 +38,21 @@ from crawlfleet.requests.queue.redis.keys import (
     filter_keys,
     host_key,
     host_list,
-    lane_keys,
     level_keys,
+    redis_keys,
     robots_key,
     troubled_key,
 )
 from crawlfleet.requests.queue.redis.queue import RedisQueue
-from crawlfleet.requests.queue.redis.recovery import RedisFilling, RedisLeaseBook
-from crawlfleet.requests.queue.redis.stats import RedisOutlook, RedisOverview
+from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
+from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler
 from crawlfleet.requests.queue.stats import (
     KEPT_SECONDS,
     Depth,
-    LaneWork,
     Load,
     NodeHealth,
     Pressure,
+    QueueWork,
     Rates,
     Stats,
     before,

@@ -15,7 +15,7 @@ from crawlfleet.crawling.recrawl.service import (
     GRACE,
     RecrawlPorts,
     Visits,
-    look_at,
+    get_visit,
     prepare,
     resubmit,
     resubmit_due,

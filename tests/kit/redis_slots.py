@@ -10,19 +10,19 @@ from redis.crc import key_slot
 from infra.local.parts import LOOPBACK
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.kit.kernel import Lane
-from tests.kit.queue import lane_keys
+from tests.kit.kernel import QueueKey
+from tests.kit.queue import redis_keys
 
 
-def lanes_of(
+def queue_keys_of(
     cluster: RedisCluster, server: RedisServer, tenant: str, number: int = 1
-) -> list[Lane]:
+) -> list[QueueKey]:
     """Lanes of the tenant whose keys are with that node, as the cluster was started."""
-    found: list[Lane] = []
+    found: list[QueueKey] = []
     for n in count():
-        lane = Lane(tenant, f"biz-{n}", "main")
-        if cluster.server_of(lane_keys(lane).queue) is server:
-            found.append(lane)
+        queue_key = QueueKey(tenant, f"biz-{n}", "main")
+        if cluster.server_of(redis_keys(queue_key).queue) is server:
+            found.append(queue_key)
             if len(found) == number:
                 return found
     raise AssertionError
@@ -70,5 +70,5 @@ class Move:
             return client.execute_command("CLUSTER", "MYID")
 
 
-def slot_of(lane: Lane) -> int:
-    return key_slot(lane_keys(lane).queue.encode())
+def slot_of(queue_key: QueueKey) -> int:
+    return key_slot(redis_keys(queue_key).queue.encode())

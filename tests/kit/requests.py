@@ -3,7 +3,7 @@
 from crawlfleet.kernel.ids import FINAL_STATES, State
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
-from crawlfleet.requests.leased import PARKED_BATCHES, PARKED_BYTES, Held, Holding
+from crawlfleet.requests.leased import DEFERRED_BATCHES, DEFERRED_BYTES, InFlight, LeasedRequest
 from crawlfleet.requests.ledger import JOB_LIFE, Correction, Journal, JournalLine, Ledger, Ledgers
 from crawlfleet.requests.models import (
     NS_OF_MS,
@@ -16,8 +16,8 @@ from crawlfleet.requests.models import (
     Inserted,
     Item,
     Link,
-    Mark,
     QueuedItem,
+    QueueEpoch,
     Record,
     Request,
     RuleCoverage,
@@ -45,7 +45,7 @@ from crawlfleet.requests.outcomes import (
     done_with,
     reason_of,
 )
-from crawlfleet.requests.ports import Disowning, RequestStore, RuleStore
+from crawlfleet.requests.ports import LeaseRevocation, RequestStore, RuleStore
 from crawlfleet.requests.routing import (
     Shard,
     all_shards,
@@ -64,8 +64,8 @@ from crawlfleet.requests.submission.models import (
     Keyed,
     KeyKind,
     KeyName,
-    Pin,
     Receipt,
     Refused,
+    RuleVersion,
     Submission,
 )

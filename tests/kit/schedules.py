@@ -14,7 +14,7 @@ from crawlfleet.jobs.schedules.cron import (
 from crawlfleet.jobs.schedules.dispatcher import OPEN_JOBS, FiringPorts, run_due, run_now
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
-    LOOKS_APART,
+    SCAN_GAP,
     Missed,
     Outcome,
     OutcomeKind,

@@ -3,8 +3,8 @@
 from crawlfleet.scrapy import redis as crawl_keys_module
 from crawlfleet.scrapy import redis_source as unpickling
 from crawlfleet.scrapy import scheduler, settings
-from crawlfleet.scrapy.engine import joint_of
-from crawlfleet.scrapy.fingerprints import MAKES, DupeFilter, Legacy26Fingerprinter
+from crawlfleet.scrapy.engine import session_of
+from crawlfleet.scrapy.fingerprints import FINGERPRINTERS, DupeFilter, Legacy26Fingerprinter
 from crawlfleet.scrapy.pipeline import Pipeline
 from crawlfleet.scrapy.redis import (
     CrawlKeys,

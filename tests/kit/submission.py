@@ -25,7 +25,7 @@ from crawlfleet.requests.submission.models import Intake, SubmissionKeys
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import GOOD_SECONDS, RedisIntake, RememberedIntake
 from crawlfleet.requests.submission.service import (
-    Crew,
+    PoolStarter,
     SubmissionPorts,
     persist_and_enqueue,
     submit,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.records import RedisDataQueue, item_of
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Item
@@ -69,9 +69,9 @@ class Crawls:
         """What arrived in the data queue, in order."""
         now = datetime.now(UTC)
         queue = RedisDataQueue(self.connection)
-        lane = Lane(self._tenant, biz, "main")
+        queue_key = QueueKey(self._tenant, biz, "main")
         found: list[Item] = []
-        while part := queue.lease(lane, "test", 500, now, now + timedelta(hours=1)):
+        while part := queue.lease(queue_key, "test", 500, now, now + timedelta(hours=1)):
             found += [item_of(each.data) for each in part]
         return found
 

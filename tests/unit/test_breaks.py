@@ -31,7 +31,7 @@ def test_the_tests_that_should_find_a_break_are_there(one: Break):
     assert one.paths(ROOT)
 
 
-def test_a_break_whose_text_has_changed_is_told():
+def test_a_break_whose_text_has_changed_is_reported():
     one = Break(name="a", capability="", file="b.py", old="x", new="y", why="", tests=())
 
     with pytest.raises(StaleBreakError, match=r"2 times in b\.py"):

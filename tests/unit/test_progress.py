@@ -66,7 +66,7 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_run_tells_how_far_it_is_and_what_has_failed_and_why(told):
+def test_a_run_reports_how_far_it_is_and_what_has_failed_and_why(told):
     assert any(line.startswith("[ 33 %] 1 of 3 passed, 0 failed, 0:0") for line in told)
     assert any(line.startswith("[ 67 %] 2 of 3 passed, 0 failed, 0:0") for line in told)
     assert "FAILED test_some.py::test_three" in told

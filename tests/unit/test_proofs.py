@@ -197,7 +197,7 @@ def test_the_turn_is_the_one_that_is_named(monkeypatch):
     assert turn() == 12
 
 
-def test_the_turn_is_told_to_other_processes(monkeypatch):
+def test_the_turn_is_reported_to_other_processes(monkeypatch):
     monkeypatch.setenv(ENV, "")
 
     found = turn()

@@ -61,7 +61,7 @@ def test_pools_that_cannot_be_are_refused_with_the_reason(pools, said):
 
 
 @pytest.mark.parametrize("region", ["eu-west-1", "ap-southeast-3", "us-gov-east-1", "cn-north-1"])
-def test_a_worker_away_from_home_is_told_where_parameters_and_secrets_are(region):
+def test_a_worker_away_from_home_is_reported_where_parameters_and_secrets_are(region):
     assert read(**{names.ENV_HOME_REGION: region}).home_region == region
     assert read().home_region is None
 
@@ -75,7 +75,7 @@ def test_what_is_no_region_is_refused(region):
     assert (problem.field, "region" in problem.message) == (names.ENV_HOME_REGION, True)
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_errors_are_reported_at_once():
     wrong = [{**LARGE, "name": "main", "ceiling": 0}, {**LARGE, "function": ""}]
     with pytest.raises(ConfigError) as refused:
         read(

@@ -10,7 +10,7 @@ class Findings:
     """Answers over the requests of an API; ``letters`` are kept by id until purged or replayed."""
 
     def __init__(self) -> None:
-        self.letters: dict[str, dict[str, Any]] = {}
+        self.dead_letters: dict[str, dict[str, Any]] = {}
         #: Letters that a call changes at most, so that a client has to go on.
         self.most = 2
         self.replayed: list[tuple[str, str]] = []
@@ -20,7 +20,7 @@ class Findings:
         self.visits: dict[str, dict[str, Any]] = {}
         self.coverage: list[dict[str, Any]] = []
 
-    def letter(self, number: int, **changes: Any) -> str:
+    def dead_letter(self, number: int, **changes: Any) -> str:
         """Keep a letter; its id."""
         found = {
             "id": str(number),
@@ -41,12 +41,12 @@ class Findings:
             },
             **changes,
         }
-        self.letters[found["id"]] = found
+        self.dead_letters[found["id"]] = found
         return found["id"]
 
-    def whole(self, letter: dict[str, Any]) -> dict[str, Any]:
+    def whole(self, dead_letter: dict[str, Any]) -> dict[str, Any]:
         return {
-            **letter,
+            **dead_letter,
             "biz": "news",
             "state": "dead",
             "method": "GET",
@@ -65,11 +65,11 @@ class Findings:
         fields = ("reason", "status", "rule", "job")
         wanted = {name: str(given[name]) for name in fields if name in given}
         return [
-            letter
-            for letter in self.letters.values()
-            if all(str(letter[name]) == value for name, value in wanted.items())
-            and given.get("host", "") in letter["url"]
-            and given.get("text", "") in letter["error"]
+            dead_letter
+            for dead_letter in self.dead_letters.values()
+            if all(str(dead_letter[name]) == value for name, value in wanted.items())
+            and given.get("host", "") in dead_letter["url"]
+            and given.get("text", "") in dead_letter["error"]
         ]
 
     def change(self, body: bytes) -> list[str] | None:
@@ -78,10 +78,10 @@ class Findings:
         if bool(given.get("filter")) == bool(given.get("all")):
             return None
         meant = self.meant(given.get("filter", {}))[: min(self.most, given["limit"])]
-        for letter in meant:
-            del self.letters[letter["id"]]
-        self.replayed += [(letter["id"], given.get("rule", "")) for letter in meant]
-        return [letter["id"] for letter in meant]
+        for dead_letter in meant:
+            del self.dead_letters[dead_letter["id"]]
+        self.replayed += [(dead_letter["id"], given.get("rule", "")) for dead_letter in meant]
+        return [dead_letter["id"] for dead_letter in meant]
 
     def bulk(self, word: str, body: bytes) -> dict[str, Any] | None:
         changed = self.change(body)

@@ -230,7 +230,7 @@ class ApiServer:
         return 202, {**answer, "requests": again}
 
     def dead_letters(self, method: str, rest: list[str], call: Call) -> tuple[int, Any]:
-        letters = self.findings.letters
+        dead_letters = self.findings.dead_letters
         if method == "GET" and not rest:
             items, cursor, more = self.cut(self.findings.meant(call.params), call.params)
             return 200, {"dead_letters": items, "cursor": cursor, "more": more}
@@ -240,17 +240,17 @@ class ApiServer:
                 error = {"field": "filter", "message": "is empty"}
                 return 400, problem("invalid-request", 400, "not valid", [error])
             return 200, done
-        if rest[0] not in letters:
+        if rest[0] not in dead_letters:
             if rest[0] in self.requests:
                 return 409, problem("conflict", 409, "the request is not dead")
             return 404, problem("not-found", 404, "no request")
         if method == "GET":
-            return 200, self.findings.whole(letters[rest[0]])
-        letter = letters.pop(rest[0])
+            return 200, self.findings.whole(dead_letters[rest[0]])
+        dead_letter = dead_letters.pop(rest[0])
         if method == "DELETE":
             return 204, None
         self.findings.replayed.append((rest[0], json.loads(call.body)["rule"]))
-        self.requests[rest[0]] = {**letter, "state": "pending"}
+        self.requests[rest[0]] = {**dead_letter, "state": "pending"}
         return 200, REQUEST | self.requests[rest[0]]
 
     def post(self, document: dict[str, Any]) -> tuple[int, Any]:

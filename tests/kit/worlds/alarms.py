@@ -15,10 +15,10 @@ from tests.kit.incidents import (
     alarm,
 )
 from tests.kit.kernel import (
-    Lane,
+    QueueKey,
     StoreUnavailableError,
 )
-from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
+from tests.kit.monitoring import HostSample, QueueSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth
 from tests.kit.warned import Warned
 from tests.kit.worlds.doubles import Metrics
@@ -86,9 +86,9 @@ class Stand:
     ):
         """A look that finds these bizs too old; returns what came of it. Or one without queues."""
         self.now += MINUTE
-        lanes = [
-            LaneSample(
-                lane=Lane(tenant, biz, "main"),
+        queues = [
+            QueueSample(
+                queue_key=QueueKey(tenant, biz, "main"),
                 depth=Depth(queued=1, leased=0, delayed=0) if read else None,
                 oldest_seconds=(9e6 if biz in late else 0.0) if read else None,
                 difference=0,
@@ -97,7 +97,7 @@ class Stand:
         ]
         sample = Sample(
             at=self.now,
-            lanes=tuple(lanes),
+            queues=tuple(queues),
             hosts=hosts,
             workers=WorkersSample(alive=1),
             stray_items=0,
@@ -117,10 +117,10 @@ class Stand:
 
     @property
     def subjects(self) -> list[str]:
-        return [letter.subject for letter in self.told.letters]
+        return [notification.subject for notification in self.told.notifications]
 
     def words(self) -> list[tuple[Word, ...]]:
-        return [letter.words for letter in self.told.letters]
+        return [notification.words for notification in self.told.notifications]
 
 
 OPENED, RECOVERED = (Word.OPENED,), (Word.RECOVERED,)

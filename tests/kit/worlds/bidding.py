@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.fakes.fleet import MemoryReadings, MemoryWatch
+from tests.fakes.fleet import MemoryFailureDetector, MemoryReadings
 from tests.fakes.spiders import MemorySpiders
-from tests.kit.bidding import Applying, Awarded, Probe, award_jobs
+from tests.kit.bidding import Awarded, Bidder, Probe, award_jobs
 from tests.kit.config import BiddingTerms
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import (
@@ -76,13 +76,13 @@ class Fleet:
         self.world.demands.end_run(run)
         assert self.world.demands.close_run(run, replace(demand, runs=0), demand)
 
-    def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Applying:
+    def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Bidder:
         readings = MemoryReadings()
         readings.left = Remaining(memory=memory)
         self.readings[name] = readings
         ways = way if isinstance(way, dict) else {URL: way}
         ports = self.world.applying(ways, readings=readings, **changes)
-        return Applying(ports, pool, name, threaded, lambda: 600.0)
+        return Bidder(ports, pool, name, threaded, lambda: 600.0)
 
     def look(self, *workers):
         async def all_of_them():
@@ -100,7 +100,7 @@ class Fleet:
     def pass_time(self, seconds, **changes) -> Awarded:
         self.world.now += timedelta(seconds=seconds)
         # Nobody else has had the turn lately, however short the time was.
-        return self.award(**({"watch": MemoryWatch(self.world.workers)} | changes))
+        return self.award(**({"detector": MemoryFailureDetector(self.world.workers)} | changes))
 
     def job(self, name="june") -> Job:
         return self.world.jobs.get("default", "docs", name)

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.ledger import MemoryJournal
-from tests.kit.dead_letters import DeadLetterPorts, LetterFilter
+from tests.kit.dead_letters import DeadLetterFilter, DeadLetterPorts
 from tests.kit.dead_letters import dead_letters as flow
 from tests.kit.requests import Dead, Submission
 from tests.kit.submission import submit
 from tests.kit.worlds.memory import DOCS, World
 
-ALL = LetterFilter()
+ALL = DeadLetterFilter()
 MINUTE = timedelta(minutes=1)
 
 
@@ -21,7 +21,7 @@ class Office:
         self.world = world
         self.journal = MemoryJournal()
         ports = {
-            "letters": MemoryDeadLetters(world.store.state, scan),
+            "dead_letters": MemoryDeadLetters(world.store.state, scan),
             "store": world.store,
             "queue": world.queue,
             "workers": world.workers,
@@ -34,15 +34,15 @@ class Office:
     def place(self):
         return self.ports, self.world.tree, "default", "docs"
 
-    def list(self, letters=ALL, *, cursor=None, limit=100):
-        return flow.list_letters(
-            *self.place(), letters, cursor=cursor, limit=limit, now=self.world.now
+    def list(self, dead_letters=ALL, *, cursor=None, limit=100):
+        return flow.list_dead_letters(
+            *self.place(), dead_letters, cursor=cursor, limit=limit, now=self.world.now
         )
 
-    def replay(self, letters=ALL, *, current_rule=False, limit=100, cursor=None):
+    def replay(self, dead_letters=ALL, *, current_rule=False, limit=100, cursor=None):
         return flow.replay(
             *self.place(),
-            letters,
+            dead_letters,
             current_rule=current_rule,
             by="api:default",
             limit=limit,
@@ -50,9 +50,14 @@ class Office:
             cursor=cursor,
         )
 
-    def purge(self, letters=ALL, *, limit=100, cursor=None):
+    def purge(self, dead_letters=ALL, *, limit=100, cursor=None):
         return flow.purge(
-            *self.place(), letters, by="api:default", limit=limit, now=self.world.now, cursor=cursor
+            *self.place(),
+            dead_letters,
+            by="api:default",
+            limit=limit,
+            now=self.world.now,
+            cursor=cursor,
         )
 
     def replay_one(self, text_id, *, current_rule=False):

@@ -8,8 +8,8 @@ from tests.kit.kernel import (
     COUNTER_LIMIT,
     ExtractError,
     IdKind,
-    Lane,
     Metric,
+    QueueKey,
     RequestId,
     StoreUnavailableError,
 )
@@ -22,7 +22,7 @@ class Ids:
     def __init__(self) -> None:
         self.last = COUNTER_LIMIT * 300
 
-    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+    def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
         first, self.last = self.last + 1, self.last + count
         return list(range(first, self.last + 1))
 

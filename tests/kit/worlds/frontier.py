@@ -8,17 +8,17 @@ from msgspec.structs import replace
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
 from tests.kit.config import SeedPolicy, Tree
 from tests.kit.frontier import (
-    Offer,
-    Offered,
+    AddResult,
     Seed,
     SeedingPorts,
-    hand_out,
+    SeedSpec,
+    add,
+    dispatch,
+    end_seeds,
     look_after,
-    offer,
-    seeds_ended,
     segment_of,
 )
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.requests import Claim, Done, Outcome, State, Tracked
 from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
@@ -30,8 +30,8 @@ def url(number: int) -> str:
     return f"https://example.org/{number}"
 
 
-def an_offer(number: int, **changes: object) -> Offer:
-    return replace(Offer(url=url(number), rule="page"), **changes)
+def a_spec(number: int, **changes: object) -> SeedSpec:
+    return replace(SeedSpec(url=url(number), rule="page"), **changes)
 
 
 def seed_tree(**policy: object) -> Tree:
@@ -46,7 +46,7 @@ class SeedWorld(World):
         self.seeds = MemorySeeds(clock=self.clock)
         self.filter = MemorySeedFilter()
 
-    def filter_place(self) -> tuple[Lane, str]:
+    def filter_place(self) -> tuple[QueueKey, str]:
         """The lane and the segment of now."""
         return DOCS, segment_of(self.biz.seeds, self.now).name
 
@@ -58,12 +58,12 @@ class SeedWorld(World):
         own |= {name: changes.pop(name) for name in list(changes) if name not in PORTS[2:]}
         return SeedingPorts(submission=self.submission(**changes), **own)  # type: ignore[arg-type]
 
-    def offer(self, *offers: Offer | int, **changes: object) -> list[Offered]:
-        given = [an_offer(one) if isinstance(one, int) else one for one in offers]
-        return offer(self.ports(**changes), DOCS, self.biz, given, self.now)
+    def add(self, *specs: SeedSpec | int, **changes: object) -> list[AddResult]:
+        given = [a_spec(one) if isinstance(one, int) else one for one in specs]
+        return add(self.ports(**changes), DOCS, self.biz, given, self.now)
 
-    def hand_out(self, **changes: object) -> int:
-        return hand_out(self.ports(**changes), self.tree, DOCS, self.biz, self.now)
+    def dispatch(self, **changes: object) -> int:
+        return dispatch(self.ports(**changes), self.tree, DOCS, self.biz, self.now)
 
     def look_after(self, **changes: object) -> int:
         return look_after(self.ports(**changes), DOCS, self.biz, self.now)
@@ -86,7 +86,7 @@ class SeedWorld(World):
         self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
         stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
         if told:
-            seeds_ended(self.ports(), DOCS, self.biz, stood, self.now)
+            end_seeds(self.ports(), DOCS, self.biz, stood, self.now)
 
     def work(
         self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, told: bool = True

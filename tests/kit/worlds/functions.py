@@ -397,7 +397,7 @@ class World:
         key = f"cf:{{{self.tenants[first]}:{biz_name}}}:queue:main"
         return int(self.redis.llen(key))  # type: ignore[arg-type]
 
-    def lane_keys(self) -> list[bytes]:
+    def redis_keys(self) -> list[bytes]:
         """Every key of a lane in Redis; the fleet's own have no colon in their tag."""
         return [
             key for key in self.redis.scan_iter() if b":" in key[key.find(b"{") : key.find(b"}")]

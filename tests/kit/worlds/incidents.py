@@ -13,9 +13,9 @@ from tests.kit.incidents import (
     Kind,
     Life,
     Look,
+    NotificationState,
     Place,
     Room,
-    Telling,
     Word,
     step,
     told,
@@ -32,7 +32,7 @@ def a_finding(kind: Kind = Kind.BACKLOG, place: Place = DOCS, **changes: object)
     return Finding(kind=kind, place=place, **{**facts, **changes})
 
 
-def a_look(*findings: Finding, unknown: tuple[Finding, ...] = ()) -> Look:
+def an_evaluation(*findings: Finding, unknown: tuple[Finding, ...] = ()) -> Look:
     return Look(findings=findings, unknown=frozenset(each.key for each in unknown))
 
 
@@ -50,8 +50,8 @@ def an_incident(number: int, tenant: str = "acme", **changes: object) -> Inciden
         "found_at": START,
         "looked_at": START,
         "opened_at": START,
-        "people": Telling(owed=Word.OPENED),
-        "machines": Telling(owed=Word.OPENED),
+        "people": NotificationState(owed=Word.OPENED),
+        "machines": NotificationState(owed=Word.OPENED),
     }
     return Incident(**{**facts, **changes})
 
@@ -59,9 +59,9 @@ def an_incident(number: int, tenant: str = "acme", **changes: object) -> Inciden
 LIMITS = AlarmLimits()
 BAD, GOOD, BLIND = "b", "g", "?"
 LOOKS = {
-    BAD: a_look(a_finding()),
-    GOOD: a_look(),
-    BLIND: a_look(unknown=(a_finding(),)),
+    BAD: an_evaluation(a_finding()),
+    GOOD: an_evaluation(),
+    BLIND: an_evaluation(unknown=(a_finding(),)),
 }
 
 
@@ -93,10 +93,10 @@ class Story:
         for key, incident in self.known.items():
             for name in ("people", "phones", "machines"):
                 heard: list[tuple[int, Word]] = getattr(self, name)
-                telling: Telling = getattr(incident, name)
-                if telling.owed is not None:
-                    heard.append((self.minute, telling.owed))
-                    said = told(telling, self.now)
+                notification_state: NotificationState = getattr(incident, name)
+                if notification_state.owed is not None:
+                    heard.append((self.minute, notification_state.owed))
+                    said = told(notification_state, self.now)
                     incident = replace(incident, **{name: said})  # noqa: PLW2901  told one by one
             self.known[key] = incident
 

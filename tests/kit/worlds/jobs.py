@@ -8,7 +8,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start_job
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.requests import BATCH_LIMIT, Request
 from tests.kit.spiders import Range, Start, url_at
 from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
@@ -60,19 +60,19 @@ def job_of(world: World, name: str = "june", tenant: str = "default") -> Job:
     return found
 
 
-def tasks(world: World, name: str = "june", lane: Lane = DOCS) -> list[Request]:
-    kept = world.store.state.of(lane).requests.values()
+def tasks(world: World, name: str = "june", queue_key: QueueKey = DOCS) -> list[Request]:
+    kept = world.store.state.of(queue_key).requests.values()
     return [one.request for one in kept if one.request.job == name]
 
 
-def assert_exact(world: World, name: str = "june", lane: Lane = DOCS) -> None:
+def assert_exact(world: World, name: str = "june", queue_key: QueueKey = DOCS) -> None:
     """Every task of the start exists once, and the ledger knows as many."""
-    job = job_of(world, name, lane.tenant)
-    made = Counter(request.body.url for request in tasks(world, name, lane))
+    job = job_of(world, name, queue_key.tenant)
+    made = Counter(request.body.url for request in tasks(world, name, queue_key))
     assert made == Counter(url_at(job.start, index) for index in range(job.size))
     assert job.expanded == job.size
     assert job.batch is None
-    ledger = world.ledgers.audit(lane, world.biz, world.now, name)
+    ledger = world.ledgers.audit(queue_key, world.biz, world.now, name)
     assert (ledger.submitted, ledger.difference) == (job.size, 0)
 
 

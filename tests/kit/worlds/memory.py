@@ -8,7 +8,7 @@ from functools import cache
 
 from tests.fakes.bidding import MemoryBoard, MemoryProber, MemoryProbes
 from tests.fakes.fetching import MemoryFetcher
-from tests.fakes.fleet import MemoryPoolBook, MemoryReadings, MemoryWatch, MemoryWorkers
+from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryReadings, MemoryWorkers
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
 from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryLostJobs
 from tests.fakes.jobs import MemoryJobs, MemoryJobStates
@@ -16,13 +16,13 @@ from tests.fakes.ledger import MemoryJournal, MemoryLedgers
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.fakes.queue import MemoryOverview, MemoryQueue
 from tests.fakes.records import MemoryCoverages, MemoryDataQueue
-from tests.fakes.recovery import MemoryDisowning, MemoryFilling, MemoryLeaseBook
+from tests.fakes.recovery import MemoryLeaseBook, MemoryLeaseRevocation, MemoryQueueRebuild
 from tests.fakes.recrawl import MemoryVisits
 from tests.fakes.requests import MemoryRequestStore, MemoryRules
 from tests.fakes.schedules import MemorySchedules
-from tests.fakes.staffing import MemoryLimit, MemoryOutlook, MemoryStaffing
+from tests.fakes.staffing import MemoryLimit, MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
-from tests.kit.bidding import ApplyingPorts, AwardingPorts, Probe, ProbingPorts
+from tests.kit.bidding import AwardingPorts, BidderPorts, Probe, ProbingPorts
 from tests.kit.config import (
     Biz,
     Field,
@@ -37,7 +37,7 @@ from tests.kit.config import (
     Tenant,
     Tree,
 )
-from tests.kit.fleet import OutlookPorts, ScalingPorts, StaffingPorts
+from tests.kit.fleet import CapacityPorts, ForecastPorts, ScalingPorts
 from tests.kit.frontier import SeedingPorts
 from tests.kit.jobs import (
     AdvancingPorts,
@@ -46,9 +46,9 @@ from tests.kit.jobs import (
     ExpandingPorts,
     LearningPorts,
 )
-from tests.kit.kernel import FetchError, Lane
+from tests.kit.kernel import FetchError, QueueKey
 from tests.kit.records import DrainPorts, SchemaValidator
-from tests.kit.recovery import RecoveryPorts, WatchPorts
+from tests.kit.recovery import ReaperPorts, RecoveryPorts
 from tests.kit.requests import Ledger
 from tests.kit.submission import SubmissionPorts, TrackingPorts
 from tests.kit.warned import Warned
@@ -57,13 +57,19 @@ from tests.kit.worlds.doubles import Ids, Lines, Titles
 from tests.steady import SteadyClock
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-DOCS = Lane("default", "docs", "main")
-OTHER = Lane("acme", "docs", "main")
+DOCS = QueueKey("default", "docs", "main")
+OTHER = QueueKey("acme", "docs", "main")
 #: Politeness that is at work and keeps nobody waiting.
 UNBOUND = HostLimits(per_second=100_000, concurrency=10_000)
 #: A worker that takes no pauses that a test would have to wait for.
 QUICK = Pauses(
-    poll=0.005, kept=0.01, trouble=0.01, rest=0.01, settle=0.005, settle_again=0.01, muster=0.01
+    poll=0.005,
+    kept=0.01,
+    trouble=0.01,
+    rest=0.01,
+    settle=0.005,
+    settle_again=0.01,
+    report_throughput=0.01,
 )
 RULE = Rule(fields={"title": Field(css="title")})
 
@@ -119,14 +125,14 @@ class World:
     def __post_init__(self) -> None:
         # The clock that stands for the server's is the test's too.
         self.workers = MemoryWorkers(clock=self.clock)
-        self.watch = MemoryWatch(self.workers)
-        self.staffing = MemoryStaffing(self.workers)
-        self.outlook = MemoryOutlook(self.queue)
+        self.detector = MemoryFailureDetector(self.workers)
+        self.targets = MemoryScalingTargets(self.workers)
+        self.sampler = MemoryQueueSampler(self.queue)
         self.overview = MemoryOverview(self.queue)
         self.limit = MemoryLimit(100)
-        self.filling = MemoryFilling(self.queue)
+        self.rebuild = MemoryQueueRebuild(self.queue)
         self.book = MemoryLeaseBook(self.queue)
-        self.disowning = MemoryDisowning(self.store.state)
+        self.revocation = MemoryLeaseRevocation(self.store.state)
         self.journal = MemoryJournal()
         self.pools = MemoryPoolBook()
         self.keys = MemorySubmissionKeys()
@@ -156,9 +162,9 @@ class World:
     def ledgers(self) -> MemoryLedgers:
         return MemoryLedgers(self.store.state)
 
-    def ledger(self, lane: Lane = DOCS) -> Ledger:
+    def ledger(self, queue_key: QueueKey = DOCS) -> Ledger:
         """The lane's ledger, which must balance whenever it is asked for."""
-        found = self.ledgers.audit(lane, self.biz, self.now)
+        found = self.ledgers.audit(queue_key, self.biz, self.now)
         assert found.difference == 0
         return found
 
@@ -195,54 +201,54 @@ class World:
     def tracking(self) -> TrackingPorts:
         return TrackingPorts(store=self.store, ledgers=self.ledgers, queue=self.queue)
 
-    def watching(self, **changes: object) -> WatchPorts:
+    def reaper(self, **changes: object) -> ReaperPorts:
         ports: dict[str, object] = {
-            "watch": self.watch,
+            "detector": self.detector,
             "book": self.book,
             "queue": self.queue,
             "hosts": self.hosts,
-            "disowning": self.disowning,
+            "revocation": self.revocation,
             "journal": self.journal,
         }
-        return WatchPorts(**(ports | changes))  # type: ignore[arg-type]
+        return ReaperPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def recovery(self, **changes: object) -> RecoveryPorts:
         ports: dict[str, object] = {
             "store": self.store,
             "ledgers": self.ledgers,
-            "disowning": self.disowning,
+            "revocation": self.revocation,
             "queue": self.queue,
-            "filling": self.filling,
+            "rebuild": self.rebuild,
             "book": self.book,
-            "watch": self.watch,
+            "detector": self.detector,
             "journal": self.journal,
             "pools": self.pools,
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
 
-    def staff(self, **changes: object) -> StaffingPorts:
+    def target(self, **changes: object) -> CapacityPorts:
         ports: dict[str, object] = {
-            "staffing": self.staffing,
+            "targets": self.targets,
             "workers": self.workers,
             "waker": self,
         }
-        return StaffingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return CapacityPorts(**(ports | changes))  # type: ignore[arg-type]
 
-    def ahead(self, **changes: object) -> OutlookPorts:
+    def ahead(self, **changes: object) -> ForecastPorts:
         ports: dict[str, object] = {
-            "outlook": self.outlook,
+            "sampler": self.sampler,
             "overview": self.overview,
             "data": self.data,
             "hosts": self.hosts,
             "store": self.store,
             "jobs": self.jobs,
         }
-        return OutlookPorts(**(ports | changes))  # type: ignore[arg-type]
+        return ForecastPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def scaling(self, **changes: object) -> ScalingPorts:
         ports: dict[str, object] = {
             "ahead": self.ahead(),
-            "staffing": self.staffing,
+            "targets": self.targets,
             "workers": self.workers,
             "waker": self,
             "limit": self.limit,
@@ -297,7 +303,7 @@ class World:
             "expanding": self.expanding(),
             "ending": self.ending(),
             "lost": self.lost,
-            "watch": self.watch,
+            "detector": self.detector,
         }
         return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
 
@@ -306,14 +312,14 @@ class World:
             "jobs": self.jobs,
             "board": self.board,
             "demands": self.demands,
-            "watch": self.watch,
+            "detector": self.detector,
             "say": lambda message, **_: self.said.append(message),
         }
         return AwardingPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def applying(
         self, ways: Mapping[str, Probe | FetchError] | None = None, **changes: object
-    ) -> ApplyingPorts:
+    ) -> BidderPorts:
         probing = ProbingPorts(
             config=self,
             hosts=self.hosts,
@@ -332,7 +338,7 @@ class World:
             "probing": probing,
             "clock": self.clock,
         }
-        return ApplyingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return BidderPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
@@ -342,8 +348,8 @@ class World:
             "rules": self.rules,
             "workers": self.workers,
             "book": self.book,
-            "staffing": self.staff(),
-            "watching": self.watching(),
+            "targets": self.target(),
+            "reaper": self.reaper(),
             "recovery": self.recovery(),
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]
             "hosts": self.hosts,

@@ -5,8 +5,8 @@ from datetime import timedelta
 from functools import partial
 
 from tests.fakes.queue import MemoryOverview
-from tests.kit.fleet import Staff, Ticked
-from tests.kit.kernel import Lane
+from tests.kit.fleet import ScalingTarget, Ticked
+from tests.kit.kernel import QueueKey
 from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample
 from tests.kit.queue import NodeHealth
 from tests.kit.requests import Submission
@@ -36,11 +36,11 @@ def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
         "store": world.store,
         "ledgers": world.ledgers,
         "workers": world.workers,
-        "watch": world.watch,
+        "detector": world.detector,
         "hosts": world.hosts,
         "health": Looks(*looks),
-        "decided": lambda: Staff(needed=3, kept=4, allowed=6),
-        "strays": lambda tree, now: (0, 0),
+        "decided": lambda: ScalingTarget(needed=3, kept=4, allowed=6),
+        "orphaned": lambda tree, now: (0, 0),
         "ticked": lambda: Ticked(seconds_ago=1.0),
     }
     return SamplingPorts(**(all_of_them | changes))  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def put(world: World, count: int, tenant: str = "default") -> None:
     submit(world.submission(), world.tree, tenant, "docs", entries, world.now)
 
 
-def do(world: World, lane: Lane, count: int) -> None:
+def do(world: World, queue_key: QueueKey, count: int) -> None:
     """Have so many dealt with, as far as the queue knows."""
-    leased = world.queue.lease(lane, "t", count, world.now, world.now + timedelta(seconds=60))
-    world.queue.finish(lane, "t", leased, len(leased), world.now)
+    leased = world.queue.lease(queue_key, "t", count, world.now, world.now + timedelta(seconds=60))
+    world.queue.finish(queue_key, "t", leased, len(leased), world.now)

@@ -1,6 +1,6 @@
 """Rounds of recovery in a world in memory."""
 
-from tests.fakes.fleet import MemoryWatch
+from tests.fakes.fleet import MemoryFailureDetector
 from tests.kit.kernel import to_ms
 from tests.kit.recovery import recover
 from tests.kit.requests import Entry, Submission
@@ -20,5 +20,5 @@ def run(world: World, time_left: float = 120.0, **changes: object):
     """A round; the turn is given back, so that the next one may come at once."""
     ports = world.recovery(**changes)
     done = recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
-    world.watch = MemoryWatch(world.workers)
+    world.detector = MemoryFailureDetector(world.workers)
     return done

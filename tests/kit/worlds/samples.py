@@ -3,14 +3,14 @@
 from tests.kit.config import Stage, Tenant, Thresholds, Tree
 from tests.kit.fleet import Ticked
 from tests.kit.incidents import Kind, Look
-from tests.kit.kernel import Lane
-from tests.kit.monitoring import LaneSample, Sample, WorkersSample
+from tests.kit.kernel import QueueKey
+from tests.kit.monitoring import QueueSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth, Rates
 from tests.kit.requests import Ledger
 from tests.kit.worlds.incidents import START
 from tests.kit.worlds.memory import make_biz
 
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 
 
 def a_tree(biz: dict | None = None, **thresholds: object) -> Tree:
@@ -22,22 +22,22 @@ def a_tree(biz: dict | None = None, **thresholds: object) -> Tree:
     )
 
 
-def a_lane(**changes: object) -> LaneSample:
+def a_queue_key(**changes: object) -> QueueSample:
     facts: dict = {
-        "lane": LANE,
+        "queue_key": QUEUE_KEY,
         "depth": Depth(queued=0, leased=0, delayed=0),
         "processed": Rates(per_1s=0.0, per_5s=0.0, per_60s=0.0),
         "ledger": Ledger(),
         "difference": 0,
         "finish_seconds": 0.0,
     }
-    return LaneSample(**{**facts, **changes})
+    return QueueSample(**{**facts, **changes})
 
 
-def a_sample(*lanes: LaneSample, **changes: object) -> Sample:
+def a_sample(*queues: QueueSample, **changes: object) -> Sample:
     facts: dict = {
         "at": START,
-        "lanes": lanes,
+        "queues": queues,
         "workers": WorkersSample(alive=1, present=1),
         "stray_items": 0,
         "stray_requests": 0,

@@ -56,8 +56,8 @@ class Created(MemoryJobs):
         self._keys[job.key] = None
         return super().create(job)
 
-    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
-        made = super().create_in_turn(job, most, instead=instead)
+    def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+        made = super().create_limited(job, most, instead=instead)
         if made is not None:
             self._keys[made.key] = None
         return made

@@ -8,16 +8,16 @@ from msgspec.structs import replace
 
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
-from tests.kit.fleet import FLEET_POOL, Staff
-from tests.kit.politeness import Courtesy, HostReport, Passages, RobotsBook, Turns
-from tests.kit.requests import Held, State, Submission
+from tests.kit.fleet import FLEET_POOL, ScalingTarget
+from tests.kit.politeness import HopGuards, HostReport, PolitenessClient, RobotsBook, Turns
+from tests.kit.requests import LeasedRequest, State, Submission
 from tests.kit.submission import submit
 from tests.kit.worker import (
-    Chores,
+    BackgroundTasks,
+    FrontierClient,
     Leasing,
     Phases,
     Placing,
-    Sower,
     SteadyTime,
     Worker,
     WorkReport,
@@ -57,9 +57,9 @@ def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) ->
 
 def decided(world: World, needed: int, kept: int) -> None:
     """Return the number of workers that the autoscaler wants."""
-    standing = world.staffing.read(FLEET_POOL)
-    staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
-    assert world.staffing.settle(FLEET_POOL, standing, staff)
+    standing = world.targets.read(FLEET_POOL)
+    target = ScalingTarget(needed=needed, kept=kept, at_ms=standing.now_ms)
+    assert world.targets.settle(FLEET_POOL, standing, target)
 
 
 async def at_once(function, *args, **kwargs):
@@ -88,33 +88,33 @@ class Parts:
             ports.robots,
             ports.clock,
             at_once,
-            self._robots_turn_at,
+            self._wait_for_robots_slot,
             on_the_way_seconds=on_the_way_seconds,
         )
-        self.courtesy = Courtesy(
+        self.politeness = PolitenessClient(
             ports.hosts, world, self.robots, self.turns, name, ports.clock, steady
         )
-        self.passages = Passages(
-            world, self.courtesy, self.robots, at_once, ports.pauses.turn, steady
+        self.hop_guards = HopGuards(
+            world, self.politeness, self.robots, at_once, ports.pauses.turn, steady
         )
-        self.sower = Sower(ports.seeding, ports.clock, steady)
+        self.frontier = FrontierClient(ports.seeding, ports.clock, steady)
         self.leasing = Leasing(
             ports,
             name,
             limits,
             self.report,
             Phases(),
-            self.courtesy,
+            self.politeness,
             self.robots,
-            self.sower,
-            Placing(ports.staffing, name, world),
+            self.frontier,
+            Placing(ports.targets, name, world),
         )
-        self.chores = Chores(ports, name, self.sower, self.report, lambda: 600.0)
+        self.background = BackgroundTasks(ports, name, self.frontier, self.report, lambda: 600.0)
 
-    async def _robots_turn_at(self, held: Held, host: str, *, led: bool) -> None:
-        await self.passages.robots_turn_at(held, host, led=led)
+    async def _wait_for_robots_slot(self, held: LeasedRequest, host: str, *, led: bool) -> None:
+        await self.hop_guards.wait_for_robots_slot(held, host, led=led)
 
-    def holds(self, url: str, tenant: str = "default") -> Held:
+    def holds(self, url: str, tenant: str = "default") -> LeasedRequest:
         """A request for a page, submitted and leased."""
         [an_id] = submitted(self.ports.config, url, tenant=tenant)
         [held] = [one for one in self.leasing.take().held if one.claim.request.id == an_id]
@@ -212,22 +212,22 @@ async def while_time_passes(world: World, work):
     return working.result()
 
 
-def tracked(world: World, an_id: int, lane=DOCS):
+def tracked(world: World, an_id: int, queue_key=DOCS):
     """A request as it stands."""
-    return world.store.get(lane, world.biz, an_id)
+    return world.store.get(queue_key, world.biz, an_id)
 
 
-def state_of(world: World, an_id: int, lane=DOCS) -> State:
-    return tracked(world, an_id, lane).state
+def state_of(world: World, an_id: int, queue_key=DOCS) -> State:
+    return tracked(world, an_id, queue_key).state
 
 
-def states(world: World, ids: list[int], lane=DOCS) -> list[State]:
-    return [state_of(world, an_id, lane) for an_id in ids]
+def states(world: World, ids: list[int], queue_key=DOCS) -> list[State]:
+    return [state_of(world, an_id, queue_key) for an_id in ids]
 
 
-def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
-    found = world.queue.depth(lane)
-    return found.queued, found.parked, found.leased
+def depth(world: World, queue_key=DOCS) -> tuple[int, int, int]:
+    found = world.queue.depth(queue_key)
+    return found.queued, found.deferred, found.leased
 
 
 def idle(world: World) -> bool:

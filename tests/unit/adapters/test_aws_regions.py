@@ -10,13 +10,13 @@ import pytest
 from tests.kit.aws import aws as clients
 from tests.kit.config import Field, Rule
 from tests.kit.fleet import LambdaConcurrency, LambdaIds, LambdaTrials, LambdaWaker
-from tests.kit.kernel import IdKind, Lane, StoreUnavailableError
+from tests.kit.kernel import IdKind, QueueKey, StoreUnavailableError
 from tests.kit.requests import Page
 from tests.kit.trials import Question
 
 HERE = "us-east-1"
 FAR = "ap-southeast-1"
-LANE = Lane("acme", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
 QUESTION = Question(
     tenant="acme",
     biz="docs",
@@ -81,7 +81,7 @@ def test_the_concurrency_of_a_function_is_set_in_its_region(aws, monkeypatch):
     [
         lambda function: LambdaWaker(function).wake(1),
         lambda function: LambdaWaker(function).wake(3),
-        lambda function: LambdaIds(function, now).take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda function: LambdaIds(function, now).take(QUEUE_KEY, IdKind.SNOWFLAKE, 1),
         lambda function: LambdaTrials(function).ask(QUESTION),
         lambda function: LambdaConcurrency(function, 10).current(),
         lambda function: LambdaConcurrency(function, 10).change(1),

@@ -39,7 +39,7 @@ def refusal(code: str, message: str = "no") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": message}}, "PutFunctionConcurrency")
 
 
-def test_it_is_told_and_changed_by_the_functions_name():
+def test_it_is_reported_and_changed_by_the_functions_name():
     api = Lambda()
     limit = LambdaConcurrency("consumer", 10, api)
 
@@ -103,7 +103,7 @@ def test_lambda_throttled_slow_or_away_is_a_part_that_cannot_be_used(fault, call
         limit.current() if call == "current" else limit.change(5)
 
 
-def test_an_answer_that_is_none_is_told_as_that():
+def test_an_answer_that_is_none_is_reported_as_that():
     with pytest.raises(StoreError, match="is not what Lambda answers"):
         LambdaConcurrency("consumer", 10, Lambda("many")).current()
 

@@ -15,12 +15,12 @@ from botocore.stub import Stubber
 
 from tests.kit.config import Field, Rule
 from tests.kit.fleet import WAKING, LambdaIds, LambdaTrials, LambdaWaker
-from tests.kit.kernel import ConsumersBusyError, IdKind, IdsError, Lane, StoreUnavailableError
+from tests.kit.kernel import ConsumersBusyError, IdKind, IdsError, QueueKey, StoreUnavailableError
 from tests.kit.requests import Page
 from tests.kit.trials import Question, Tried
 
-LANE = Lane("acme", "docs", "main")
-OTHER = Lane("rival", "docs", "main")
+QUEUE_KEY = QueueKey("acme", "docs", "main")
+OTHER = QueueKey("rival", "docs", "main")
 QUESTION = Question(
     tenant="acme",
     biz="docs",
@@ -79,7 +79,7 @@ def ids(issuer, clock) -> LambdaIds:
 
 
 def test_one_call_serves_many_small_submissions(ids, issuer):
-    taken = [an_id for _ in range(50) for an_id in ids.take(LANE, IdKind.SNOWFLAKE, 2)]
+    taken = [an_id for _ in range(50) for an_id in ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 2)]
 
     assert taken == list(range(1, 101))
     assert len(issuer.asked) == 1
@@ -88,36 +88,36 @@ def test_one_call_serves_many_small_submissions(ids, issuer):
 
 
 def test_a_large_submission_uses_what_is_left_and_asks_for_the_rest(ids, issuer):
-    assert ids.take(LANE, IdKind.SNOWFLAKE, 30) == list(range(1, 31))
+    assert ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 30) == list(range(1, 31))
 
-    assert ids.take(LANE, IdKind.SNOWFLAKE, 1000) == list(range(31, 1031))
+    assert ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1000) == list(range(31, 1031))
 
     assert [question["count"] for question in issuer.asked] == [100, 930]
 
 
 def test_a_block_is_not_used_in_its_last_second(ids, issuer, clock):
-    ids.take(LANE, IdKind.SNOWFLAKE, 1)
+    ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1)
 
     clock.now += timedelta(seconds=8.9)
-    assert ids.take(LANE, IdKind.SNOWFLAKE, 1) == [2]
+    assert ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1) == [2]
     clock.now += timedelta(seconds=0.1)
-    assert ids.take(LANE, IdKind.SNOWFLAKE, 1) == [101]
+    assert ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1) == [101]
 
     assert len(issuer.asked) == 2
 
 
 @pytest.mark.parametrize("kind", [IdKind.UUID, IdKind.OBJECT_ID])
 def test_ids_of_text_come_as_they_were_given(ids, issuer, kind):
-    taken = ids.take(LANE, kind, 3) + ids.take(LANE, kind, 2)
+    taken = ids.take(QUEUE_KEY, kind, 3) + ids.take(QUEUE_KEY, kind, 2)
 
     assert taken == [f"{n:032x}" for n in range(1, 6)]
     assert issuer.asked == [{"kind": kind.value, "count": 100, "tenant": "acme", "biz": "docs"}]
 
 
 def test_counters_belong_to_their_biz_and_the_other_kinds_to_nobody(ids, issuer):
-    ids.take(LANE, IdKind.COUNTER, 1)
+    ids.take(QUEUE_KEY, IdKind.COUNTER, 1)
     ids.take(OTHER, IdKind.COUNTER, 1)
-    ids.take(LANE, IdKind.SNOWFLAKE, 1)
+    ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1)
     ids.take(OTHER, IdKind.SNOWFLAKE, 1)
 
     asked = [(question["kind"], question["tenant"]) for question in issuer.asked]
@@ -131,7 +131,7 @@ def test_no_id_goes_to_two_threads(ids):
     def take() -> None:
         start.wait()
         for _ in range(50):
-            taken.extend(ids.take(LANE, IdKind.SNOWFLAKE, 3))
+            taken.extend(ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 3))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -146,7 +146,7 @@ def test_an_issuer_that_gives_fewer_than_it_was_asked_for_is_an_error(ids, issue
     issuer.short_by = 60
 
     with pytest.raises(IdsError, match="gave 40 of 50"):
-        ids.take(LANE, IdKind.SNOWFLAKE, 50)
+        ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 50)
 
 
 class Broken:
@@ -178,7 +178,7 @@ UNREACHABLE = {
 @pytest.mark.parametrize("error", UNREACHABLE.values(), ids=UNREACHABLE)
 def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
     for call in (
-        lambda: LambdaIds("f", clock, Broken(error)).take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: LambdaIds("f", clock, Broken(error)).take(QUEUE_KEY, IdKind.SNOWFLAKE, 1),
         lambda: LambdaWaker("f", Broken(error)).wake(1),
         lambda: LambdaTrials("f", Broken(error)).ask(QUESTION),
     ):
@@ -189,7 +189,7 @@ def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
         assert "secret" not in str(caught.value)
 
 
-def test_a_consumer_that_is_not_free_is_told_from_one_that_cannot_be_asked():
+def test_a_consumer_that_is_not_free_is_distinguished_from_one_that_cannot_be_asked():
     with pytest.raises(ConsumersBusyError, match="all consumers are at work"):
         LambdaTrials("f", Broken(client_error("TooManyRequestsException"))).ask(QUESTION)
     with pytest.raises(StoreUnavailableError) as caught:
@@ -223,7 +223,7 @@ FAILED = {
 @pytest.mark.parametrize(("answer", "reason"), FAILED.values(), ids=FAILED)
 def test_a_function_that_fails_or_talks_nonsense_issues_no_ids(clock, answer, reason):
     with pytest.raises(IdsError, match=reason):
-        LambdaIds("f", clock, Broken(answer)).take(LANE, IdKind.SNOWFLAKE, 1)
+        LambdaIds("f", clock, Broken(answer)).take(QUEUE_KEY, IdKind.SNOWFLAKE, 1)
 
 
 def test_waking_sends_as_many_events_as_consumers_are_wanted(aws):
@@ -326,7 +326,7 @@ def test_clients_are_opened_at_the_first_call(aws, clock):
     )
 
     for call in (
-        lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1),
         lambda: waker.wake(1),
         lambda: trials.ask(QUESTION),
     ):
@@ -340,7 +340,7 @@ def test_a_client_that_cannot_be_made_is_an_unavailable_part(clock, monkeypatch)
     ids, waker, trials = LambdaIds("issuer", clock), LambdaWaker("consumer"), LambdaTrials("c")
 
     for call in (
-        lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: ids.take(QUEUE_KEY, IdKind.SNOWFLAKE, 1),
         lambda: waker.wake(1),
         lambda: trials.ask(QUESTION),
     ):

@@ -104,7 +104,7 @@ def test_the_tightest_limit_counts(machine):
     assert machine.readings().remaining().memory == MB
 
 
-def test_lambda_tells_its_memory_of_which_the_process_and_its_children_have_some(tmp_path):
+def test_lambda_reports_its_memory_of_which_the_process_and_its_children_have_some(tmp_path):
     machine = Machine(tmp_path, lambda_mb=1024)
     machine.write({"proc/self/task/1/children": "", "proc/self/task/2/children": "70 71 "})
     machine.write({"proc/70/task/70/children": "80", "proc/71/task/71/children": "70"})
@@ -118,7 +118,7 @@ def test_lambda_tells_its_memory_of_which_the_process_and_its_children_have_some
 
 @pytest.mark.parametrize(("told", "left"), [(512, 312), (4096, 824)])
 def test_what_infrastructure_says_of_the_pool_counts_where_it_is_less(tmp_path, told, left):
-    machine = Machine(tmp_path, lambda_mb=1024, told_mb=told)
+    machine = Machine(tmp_path, lambda_mb=1024, reported_mb=told)
 
     assert machine.readings().remaining().memory == left * MB
 
@@ -212,7 +212,7 @@ def test_lambda_gives_processors_by_memory_and_its_host_is_not_asked(tmp_path, m
         ({"proc/cpuinfo": "cpu MHz : 99999999\nmodel name : x @ nanGHz"}, DEFAULT_GHZ),
     ],
 )
-def test_the_clock_is_read_wherever_it_is_told(machine, files, ghz):
+def test_the_clock_is_read_wherever_it_is_reported(machine, files, ghz):
     machine.write(files)
 
     assert machine.readings().ghz() == pytest.approx(ghz)
@@ -293,7 +293,7 @@ def test_the_fetchers_own_count_replaces_the_machines(tmp_path):
 # ---- lies
 
 
-def test_an_empty_machine_tells_nothing(tmp_path):
+def test_an_empty_machine_reports_nothing(tmp_path):
     readings = MachineReadings(root=tmp_path / "nowhere")
 
     assert readings.remaining() == Remaining()
@@ -369,7 +369,7 @@ def test_children_without_end_are_followed_some_dozens_far(machine):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is read is Linux's")
-def test_this_machine_tells_what_is_true_of_it():
+def test_this_machine_reports_what_is_true_of_it():
     readings = MachineReadings()
     block = bytearray(os.urandom(1)) * (40 * MB)
     spent = time.process_time() + 0.6

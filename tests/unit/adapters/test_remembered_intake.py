@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.kit.config import IntakeLimits
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.queue import Pressure
 from tests.kit.submission import GOOD_SECONDS, RememberedIntake
 
-LANE, OTHER = Lane("t", "a", "main"), Lane("t", "b", "main")
+QUEUE_KEY, OTHER = QueueKey("t", "a", "main"), QueueKey("t", "b", "main")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -18,7 +18,7 @@ class Asked:
         self.answer = Pressure(backlog=0)
         self.times = 0
 
-    def admit(self, lane, count, limits, memory_ratio, now, beside=()) -> Pressure:
+    def admit(self, queue_key, count, limits, memory_ratio, now, beside=()) -> Pressure:
         self.times += 1
         return self.answer
 
@@ -45,14 +45,14 @@ def intake(asked, steady):
     return RememberedIntake(asked, steady=steady)
 
 
-def admit(intake, count=1, lane=LANE, ratio=0.8, **limits) -> Pressure:
-    return intake.admit(lane, count, IntakeLimits(**limits), ratio, NOW)
+def admit(intake, count=1, queue_key=QUEUE_KEY, ratio=0.8, **limits) -> Pressure:
+    return intake.admit(queue_key, count, IntakeLimits(**limits), ratio, NOW)
 
 
-def test_within_a_second_it_is_asked_once_for_each_lane(intake, asked, steady):
+def test_within_a_second_it_is_asked_once_for_each_queue(intake, asked, steady):
     for _ in range(5):
         assert admit(intake).admitted
-        assert admit(intake, lane=OTHER).admitted
+        assert admit(intake, queue_key=OTHER).admitted
     assert asked.times == 2
 
     steady.seconds += GOOD_SECONDS

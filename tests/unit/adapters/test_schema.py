@@ -77,7 +77,7 @@ def test_a_right_record_has_no_problems(validator):
     ],
     ids=lambda value: None if isinstance(value, list) else next(reversed(value), "nothing"),
 )
-def test_a_wrong_record_is_told_field_by_field(validator, fields, problems):
+def test_a_wrong_record_is_reported_field_by_field(validator, fields, problems):
     assert sorted(told(validator, SCHEMA, fields)) == sorted(problems)
 
 
@@ -104,7 +104,7 @@ def test_what_is_said_of_a_record_is_bounded_in_number_and_length(validator):
     assert len(extra.message) == LONGEST_MESSAGE
 
 
-def test_of_a_large_wrong_record_the_first_mistake_is_told_at_once(validator):
+def test_of_a_large_wrong_record_the_first_error_is_reported_at_once(validator):
     schema = {"items": {"type": "string"}, "properties": {"all": {"items": {"type": "string"}}}}
     record = {"all": list(range(200_000))}
     started = time.process_time()
@@ -116,7 +116,7 @@ def test_of_a_large_wrong_record_the_first_mistake_is_told_at_once(validator):
 
 
 @pytest.mark.parametrize("value", [b"bytes", object()])
-def test_a_record_in_no_normal_form_is_refused(validator, value):
+def test_a_record_that_is_not_normalised_is_refused(validator, value):
     (problem,) = told(validator, {"properties": {"a": {"type": "string"}}}, {"a": value})
 
     assert problem.startswith(": cannot be checked: ")
@@ -208,7 +208,7 @@ def test_a_property_that_is_called_type_is_not_taken_for_one(validator):
         ),
     ],
 )
-def test_of_alternatives_that_do_not_fit_each_is_told(validator, schema, value, message):
+def test_of_alternatives_that_do_not_fit_each_is_reported(validator, schema, value, message):
     problems = validator.problems({"properties": {"a": schema}}, {"a": value})
 
     assert problems == [Problem("a", message)]

@@ -19,7 +19,7 @@ def test_a_curve_stays_until_its_next_point(moment, part):
     assert part_at(CURVE, moment) == part
 
 
-def test_each_curve_is_a_line_and_is_told():
+def test_each_curve_is_a_line_and_is_reported():
     chart = curves("done", {"turns": {"small hosts": CURVE}, "queue": {"small hosts": CURVE}})
 
     assert chart.count("line [0, 0, 50, 50, 50, 50, 100, 100, 100, 100, 100]") == 2

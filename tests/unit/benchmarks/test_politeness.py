@@ -1,10 +1,10 @@
-from benchmarks.politeness import LARGE, LIMITS, Plan, plain_queue, turns_and_parking
+from benchmarks.politeness import LARGE, LIMITS, Plan, plain_queue, slots_and_deferral
 
 PLAN = Plan(small_hosts=40, each=10, large=600)
 
 
 def test_small_hosts_do_not_wait_for_a_large_one_nor_it_for_them():
-    ours, plain = turns_and_parking(PLAN), plain_queue(PLAN)
+    ours, plain = slots_and_deferral(PLAN), plain_queue(PLAN)
 
     assert (len(ours.small), len(ours.large)) == (400, 600)
     assert (len(plain.small), len(plain.large)) == (400, 600)
@@ -13,7 +13,7 @@ def test_small_hosts_do_not_wait_for_a_large_one_nor_it_for_them():
 
 
 def test_neither_way_asks_a_host_for_more_than_its_rate():
-    for way in (turns_and_parking, plain_queue):
+    for way in (slots_and_deferral, plain_queue):
         moments = sorted(way(PLAN).large)
 
         assert moments[-1] >= PLAN.least_seconds

@@ -81,7 +81,7 @@ def test_a_side_that_fails_is_quoted():
         ask([sys.executable, "-c", "raise SystemExit('no such luck')"], {})
 
 
-def test_a_side_tells_its_own_cpu_seconds():
+def test_a_side_reports_its_own_cpu_seconds():
     found = json.loads(report(pages=7, seconds=1.5))
 
     assert (found["pages"], found["seconds"]) == (7, 1.5)

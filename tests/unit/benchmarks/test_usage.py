@@ -19,7 +19,7 @@ def test_a_small_process_of_a_large_one_is_small():
     assert int(small.stdout) < 100_000
 
 
-def test_the_peak_is_read_where_the_system_tells_it(tmp_path):
+def test_the_peak_is_read_where_the_system_reports_it(tmp_path):
     status = tmp_path / "status"
     status.write_text("Name:\tpython\nVmHWM:\t  93210 kB\nVmRSS:\t 1 kB\n")
 

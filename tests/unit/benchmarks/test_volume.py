@@ -130,7 +130,7 @@ def test_an_id_that_is_missing_doubled_or_another_one_is_seen(some: list[int], d
         (Ledger(submitted=10, done=9, pending=1), "9 of 10 are done"),
     ],
 )
-def test_a_ledger_that_is_not_all_done_is_told(ledger, said):
+def test_a_ledger_that_is_not_all_done_is_reported(ledger, said):
     assert any(said in problem for problem in problems_of_ledger(ledger, 10))
 
 
@@ -154,7 +154,7 @@ def test_the_sentence_says_whose_the_cpu_was():
     assert "125 a second" in told
 
 
-def test_the_figures_tell_what_a_request_takes():
+def test_the_figures_report_what_a_request_takes():
     found = figures(result())
 
     assert found["redis_bytes_per_request"] == 60

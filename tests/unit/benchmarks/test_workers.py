@@ -25,7 +25,7 @@ def test_what_holds_workers_up_is_said(used_cores, available, said):
     assert limit_of(used_cores, available, workers=2).startswith(said)
 
 
-def test_a_round_tells_its_rate_and_what_each_part_kept_busy():
+def test_a_round_reports_its_rate_and_what_each_part_kept_busy():
     done = Round(workers=2, pages=600, seconds=2.0, cpu={"workers": 3.0, "site": 0.5})
 
     assert done.rate == 300
@@ -38,7 +38,7 @@ def test_the_machine_has_used_more_than_this_process():
     assert machine_cpu() > times.user + times.system
 
 
-def test_the_site_tells_its_own_cpu_seconds():
+def test_the_site_reports_its_own_cpu_seconds():
     head, _, seconds = used().partition(b"\r\n\r\n")
 
     assert CPU_PATH.startswith(b"/.")

@@ -355,9 +355,9 @@ def test_each_sentence_is_said_when_it_is_true(case):
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_wrong_comes_with_what_to_do(case):
     for saying in CASES[case][0]():
-        told_already = saying.check == "address" and saying.level is Level.YOURS
+        reported_already = saying.check == "address" and saying.level is Level.YOURS
         nothing_to_do = saying.check == "folder" and saying.level is Level.NOTE
-        if saying.level > Level.FINE and not told_already and not nothing_to_do:
+        if saying.level > Level.FINE and not reported_already and not nothing_to_do:
             assert saying.do, saying
         assert len(saying.do) < 250
 

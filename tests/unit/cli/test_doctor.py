@@ -31,7 +31,7 @@ def said(done, check: str, level: str) -> str:
     return line
 
 
-def test_a_deployment_that_is_well_is_told_so_in_words(crawlfleet, api):
+def test_a_deployment_that_is_well_is_reported_so_in_words(crawlfleet, api):
     done = crawlfleet("doctor")
 
     assert done.code == 0
@@ -84,7 +84,7 @@ def test_where_nobody_listens_it_ends_with_3(crawlfleet, api):
         b"HTTP/1.1 302 No\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
     ],
 )
-def test_what_is_no_crawlfleet_is_told_so(crawlfleet, api, answer):
+def test_what_is_no_crawlfleet_is_reported_so(crawlfleet, api, answer):
     with broken_server(answer) as address:
         done = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
 
@@ -112,7 +112,7 @@ def test_the_key_is_not_sent_until_it_is_known_who_listens(crawlfleet, api):
     assert all(call.headers["x-api-key"] == KEY for call in rest)
 
 
-def test_a_wrong_key_is_told_and_never_shown(crawlfleet, api):
+def test_a_wrong_key_is_reported_and_never_shown(crawlfleet, api):
     done = crawlfleet("doctor", "--api-key", "another-key-1", "--json")
 
     assert done.code == 2
@@ -130,7 +130,7 @@ def test_a_tenants_key_is_enough_for_its_own_biz(crawlfleet, api):
     assert [line.partition(":")[0] for line in checks(done)[BIZ]] == ["ok", "ok"]
 
 
-def test_what_is_open_is_told_instead_of_all_is_well(crawlfleet, api):
+def test_what_is_open_is_reported_instead_of_all_is_well(crawlfleet, api):
     found = an_incident(1, "", kind=Kind.STORAGE, place=Place(part="mongodb", name="main"))
     api.incidents = [msgspec.to_builtins(incident_view(found))]
 
@@ -143,7 +143,7 @@ def test_what_is_open_is_told_instead_of_all_is_well(crawlfleet, api):
     assert "a larger disk" in done.out
 
 
-def test_a_tenants_key_is_told_what_is_open_of_its_own(crawlfleet, api):
+def test_a_tenants_key_is_reported_what_is_open_of_its_own(crawlfleet, api):
     api.platform.operator = False
 
     done = crawlfleet("doctor", "--json")
@@ -151,14 +151,14 @@ def test_a_tenants_key_is_told_what_is_open_of_its_own(crawlfleet, api):
     assert "its bizs" in said(done, "incidents", "ok")
 
 
-def test_a_biz_that_there_is_not_is_told(crawlfleet, api):
+def test_a_biz_that_there_is_not_is_reported(crawlfleet, api):
     done = crawlfleet("doctor", "--json", "--biz", "nosuch")
 
     assert done.code == 2
     assert "no such biz" in said(done, "nosuch", "yours")
 
 
-def test_sick_parts_dead_workers_and_a_refused_configuration_are_told(crawlfleet, api):
+def test_sick_parts_dead_workers_and_a_refused_configuration_are_reported(crawlfleet, api):
     api.platform.parts["redis"] = "does not answer"
     api.platform.status = "degraded"
     api.platform.running["config_refused"] = True
@@ -252,7 +252,7 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(crawlfleet, api, s
     assert server.calls == []
 
 
-def test_a_certificate_that_ends_soon_is_told(secure, monkeypatch):
+def test_a_certificate_that_ends_soon_is_reported(secure, monkeypatch):
     server, trusted = secure
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(trusted))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -284,7 +284,7 @@ def folder(tmp_path):
     return tmp_path / "config", digest_of(tree)
 
 
-def test_a_folder_that_is_in_force_is_told_so(crawlfleet, api, folder):
+def test_a_folder_that_is_in_force_is_reported_so(crawlfleet, api, folder):
     path, digest = folder
     api.platform.running["config_digest"] = digest
 
@@ -294,7 +294,7 @@ def test_a_folder_that_is_in_force_is_told_so(crawlfleet, api, folder):
     assert "in force" in said(done, "folder", "ok")
 
 
-def test_a_folder_that_differs_is_told(crawlfleet, api, folder):
+def test_a_folder_that_differs_is_reported(crawlfleet, api, folder):
     path, digest = folder
     api.platform.running["config_digest"] = digest
     (path / "stage.json").write_text('{"home_node": "main", "redis_memory_ratio": 0.5}')
@@ -305,7 +305,7 @@ def test_a_folder_that_differs_is_told(crawlfleet, api, folder):
     assert "differs" in said(done, "folder", "look")
 
 
-def test_a_folder_with_mistakes_is_told(crawlfleet, api, folder):
+def test_a_folder_with_errors_is_reported(crawlfleet, api, folder):
     path, _ = folder
     (path / "stage.json").write_text('{"home_node": 7}')
 
@@ -355,7 +355,7 @@ def test_a_fleet_of_which_little_is_known_is_shown_all_the_same(crawlfleet, api)
     assert "3 items" in done.out
 
 
-def test_who_is_no_operator_is_told_what_to_ask_instead(crawlfleet, api):
+def test_who_is_no_operator_is_reported_what_to_ask_instead(crawlfleet, api):
     api.platform.operator = False
 
     done = crawlfleet("fleet")
@@ -393,7 +393,7 @@ def test_hosts_of_a_biz_are_listed(crawlfleet, api):
     ],
     ids=["well", "silent", "half fails", "an older version does not say"],
 )
-def test_a_scheduler_that_is_silent_or_half_fails_is_told(crawlfleet, api, tick, code, said):
+def test_a_scheduler_that_is_silent_or_half_fails_is_reported(crawlfleet, api, tick, code, said):
     if tick is None:
         api.held = False
         del api.platform.running["tick"]

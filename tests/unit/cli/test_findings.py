@@ -14,7 +14,7 @@ URL = "https://example.org/a"
 def five(api):
     for number in range(5):
         reason = "PageGone" if number < 3 else "Throttled"
-        api.findings.letter(number, reason=reason)
+        api.findings.dead_letter(number, reason=reason)
     return api
 
 
@@ -53,7 +53,7 @@ def test_a_biz_without_dead_letters_has_no_table(crawlfleet, api):
     assert few.err.endswith("reason Extract, host a.example\n")
 
 
-def test_a_list_says_nothing_of_letters_that_it_does_not_know(crawlfleet, five):
+def test_a_list_says_nothing_of_dead_letters_that_it_does_not_know(crawlfleet, five):
     row = crawlfleet("dead", "list", BIZ, "--limit", "1", "--json").rows()[0]
 
     assert row["biz"] == BIZ
@@ -65,14 +65,14 @@ def test_the_reasons_there_are_stand_in_the_help(crawlfleet):
     assert "RobotsDenied" in crawlfleet("dead", "list", "--help").out
 
 
-def test_a_table_of_letters_that_is_cut_says_so(crawlfleet, five):
+def test_a_table_of_dead_letters_that_is_cut_says_so(crawlfleet, five):
     done = crawlfleet("dead", "list", BIZ, "--limit", "2")
 
     assert "https://example.org/2" not in done.out
     assert "more than these 2" in done.err
 
 
-def test_a_letter_is_shown_with_what_the_site_said(crawlfleet, five):
+def test_a_dead_letter_is_shown_with_what_the_site_said(crawlfleet, five):
     done = crawlfleet("dead", "show", BIZ, "1")
 
     for part in ("answered 404", "content-type", "text/html", "<h1>gone</h1>", "0.250 s", "w-1"):
@@ -82,11 +82,11 @@ def test_a_letter_is_shown_with_what_the_site_said(crawlfleet, five):
     assert crawlfleet("dead", "show", BIZ, "17").code == 4
 
 
-def test_a_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
-    five.findings.letter(7, error="\x1b[2Jgone")
+def test_a_dead_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
+    five.findings.dead_letter(7, error="\x1b[2Jgone")
     whole = five.findings.whole
-    five.findings.whole = lambda letter: {
-        **whole(letter),
+    five.findings.whole = lambda dead_letter: {
+        **whole(dead_letter),
         "sample": {"encoding": "text", "content": "\x1b]0;mine\x07"},
     }
 
@@ -96,7 +96,7 @@ def test_a_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
     assert "\\x1b]0;mine\\x07" in done.out
 
 
-def test_letters_are_replayed_one_by_one_and_one_that_fails_does_not_stop_the_others(
+def test_dead_letters_are_replayed_one_by_one_and_one_that_fails_does_not_stop_the_others(
     crawlfleet, five
 ):
     done = crawlfleet("dead", "replay", BIZ, "0", "17", "1", "--current-rule")
@@ -126,35 +126,35 @@ def test_all_that_a_filter_means_are_replayed(crawlfleet, five):
 def test_a_purge_of_many_asks_before_and_can_be_declined(crawlfleet, five, answers):
     answers("n\n")
     declined = crawlfleet("dead", "purge", BIZ, "--status", "404")
-    left = len(five.findings.letters)
+    left = len(five.findings.dead_letters)
     answers("y\n")
     agreed = crawlfleet("dead", "purge", BIZ, "--status", "404")
 
     assert (declined.code, left) == (1, 5)
     assert f" of {BIZ} with status 404 " in declined.err
-    assert (agreed.code, agreed.out, five.findings.letters) == (0, "purged 5\n", {})
+    assert (agreed.code, agreed.out, five.findings.dead_letters) == (0, "purged 5\n", {})
 
 
 def test_a_purge_of_many_where_nobody_is_asked_needs_a_yes(crawlfleet, five, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"y\n")))
 
     assert crawlfleet("dead", "purge", BIZ, "--all").code == 2
-    assert len(five.findings.letters) == 5
+    assert len(five.findings.dead_letters) == 5
     assert crawlfleet("dead", "purge", BIZ, "--all", "--limit", "3", "--yes").out == "purged 3\n"
 
 
-def test_letters_named_by_id_are_purged_without_a_question(crawlfleet, five):
+def test_dead_letters_named_by_id_are_purged_without_a_question(crawlfleet, five):
     assert crawlfleet("dead", "purge", BIZ, "0", "1").out == "purged 2\n"
-    assert list(five.findings.letters) == ["2", "3", "4"]
+    assert list(five.findings.dead_letters) == ["2", "3", "4"]
 
 
 @pytest.mark.parametrize(
     "arguments", [(), ("1", "--all"), ("--all", "--host", "x"), ("1", "--limit", "2")]
 )
 @pytest.mark.parametrize("verb", ["replay", "purge"])
-def test_which_letters_are_meant_is_never_guessed(crawlfleet, five, verb, arguments):
+def test_which_dead_letters_are_meant_is_never_guessed(crawlfleet, five, verb, arguments):
     assert crawlfleet("dead", verb, BIZ, *arguments).code == 2
-    assert len(five.findings.letters) == 5
+    assert len(five.findings.dead_letters) == 5
 
 
 # ---- explain, ledger, workers --------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_a_ledger_that_balances_is_an_equation(crawlfleet, api):
     assert crawlfleet("ledger", BIZ, "--job", "nightly", "--json").json()["submitted"] == 2
 
 
-def test_a_job_that_is_none_is_told_what_a_job_is(crawlfleet, api):
+def test_a_job_that_is_none_is_reported_what_a_job_is(crawlfleet, api):
     api.faults.append(
         Fault(404, json.dumps(problem("not-found", 404, "there is no job x")).encode())
     )
@@ -212,7 +212,7 @@ def test_a_job_that_is_none_is_told_what_a_job_is(crawlfleet, api):
     assert "crawlfleet requests" not in done.err
 
 
-def test_what_is_no_id_is_told_where_ids_come_from(crawlfleet, api):
+def test_what_is_no_id_is_reported_where_ids_come_from(crawlfleet, api):
     errors = [{"field": "id", "message": "is no request id"}]
     refused = json.dumps(problem("invalid-request", 400, "not valid", errors)).encode()
     api.faults.extend([Fault(400, refused)] * 2)
@@ -225,7 +225,7 @@ def test_what_is_no_id_is_told_where_ids_come_from(crawlfleet, api):
 
 
 @pytest.mark.parametrize("option", ["since", "until"])
-def test_what_is_no_time_is_told_both_ways_to_write_one(crawlfleet, api, option):
+def test_what_is_no_time_is_reported_both_ways_to_write_one(crawlfleet, api, option):
     done = crawlfleet("dead", "list", BIZ, f"--{option}", "yesterday")
 
     assert (done.code, api.calls) == (2, [])
@@ -236,7 +236,7 @@ def test_what_is_no_time_is_told_both_ways_to_write_one(crawlfleet, api, option)
 
 def test_a_list_is_no_wider_than_one_reads_but_for_urls_which_are_never_broken(crawlfleet, api):
     url, number = "https://example.org/" + "long/" * 60, str(FIRST_ID)
-    api.findings.letter(FIRST_ID, url=url, error="PageGone: " + "gone " * 50)
+    api.findings.dead_letter(FIRST_ID, url=url, error="PageGone: " + "gone " * 50)
 
     out = crawlfleet("dead", "list", BIZ).out
 
@@ -278,7 +278,7 @@ def test_workers_are_listed_with_how_they_are(crawlfleet, api):
     assert crawlfleet("workers", BIZ, "--json").json()["workers"][0]["worker"] == "w-7"
 
 
-def test_stats_tell_how_much_was_submitted(crawlfleet, api):
+def test_stats_report_how_much_was_submitted(crawlfleet, api):
     crawlfleet("submit", BIZ, URL, URL)
 
     assert "submitted" in crawlfleet("stats", BIZ).out
@@ -314,7 +314,7 @@ def test_all_pages_are_shown_together(crawlfleet, api):
     assert crawlfleet("visit", BIZ, "--json").json()["visits"] == 8
 
 
-def test_a_page_that_is_not_known_is_told_how_pages_come_to_be(crawlfleet, api):
+def test_a_page_that_is_not_known_is_reported_how_pages_come_to_be(crawlfleet, api):
     done = crawlfleet("visit", BIZ, URL)
 
     assert (done.code, done.out) == (4, "")

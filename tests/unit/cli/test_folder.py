@@ -114,7 +114,7 @@ def test_every_file_that_is_no_document_is_named(tmp_path):
         read_folder(tmp_path)
 
 
-def test_a_name_with_capitals_is_told_what_names_are(tmp_path):
+def test_a_name_with_capitals_is_reported_what_names_are(tmp_path):
     (tmp_path / "bizs" / "acme").mkdir(parents=True)
     (tmp_path / "bizs" / "acme" / "Shop.yaml").write_text("{}")
 
@@ -148,7 +148,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     assert "stage.yaml: " in problems[0].message
 
 
-def test_a_folder_that_is_none_is_a_mistake(tmp_path):
+def test_a_folder_that_is_none_is_a_error(tmp_path):
     with pytest.raises(ConfigError, match="is no folder"):
         read_folder(tmp_path / "nowhere")
 

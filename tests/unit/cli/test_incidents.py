@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.kit.api import incident_view
-from tests.kit.incidents import Incident, Kind, Life, Place, Telling, Word
+from tests.kit.incidents import Incident, Kind, Life, NotificationState, Place, Word
 from tests.kit.sdk import Client
 from tests.kit.worlds.incidents import MINUTE, START, an_incident
 
-HEARD = Telling(told=Word.OPENED, told_at=START)
+HEARD = NotificationState(told=Word.OPENED, told_at=START)
 OVER = {"life": Life.OVER, "over_at": START + 9 * MINUTE, "returns": 2}
 
 
@@ -30,7 +30,7 @@ def down(**changes: object) -> Incident:
     return an_incident(9, "", **{**facts, **changes})
 
 
-def test_what_is_open_is_told_with_what_to_do_and_a_code(crawlfleet, known):
+def test_what_is_open_is_reported_with_what_to_do_and_a_code(crawlfleet, known):
     known(down(), an_incident(1))
 
     done = crawlfleet("incidents")
@@ -51,7 +51,7 @@ def test_where_nothing_is_wrong_nothing_is_said_but_that(crawlfleet, known):
     assert (done.code, done.out, done.err) == (0, "", "nothing is wrong\n")
 
 
-def test_what_is_over_is_told_on_demand(crawlfleet, known):
+def test_what_is_over_is_reported_on_demand(crawlfleet, known):
     known(down(**OVER))
 
     done = crawlfleet("incidents", "--all")

@@ -73,7 +73,7 @@ def test_waiting_too_short_is_a_time_out(crawlfleet, api):
     assert crawlfleet("job", "wait", "news", "july").code == 4
 
 
-def test_trouble_is_told_once_while_one_waits(crawlfleet, api):
+def test_trouble_is_reported_once_while_one_waits(crawlfleet, api):
     api.jobs.keep("june", trouble="the biz has no room")
 
     done = crawlfleet("job", "wait", "news", "june")
@@ -82,7 +82,7 @@ def test_trouble_is_told_once_while_one_waits(crawlfleet, api):
     assert done.code == 0
 
 
-def test_at_a_terminal_a_bar_shows_what_is_done_and_tells_how_long_it_will_take(
+def test_at_a_terminal_a_bar_shows_what_is_done_and_reports_how_long_it_will_take(
     crawlfleet, monkeypatch, api
 ):
     api.jobs.keep("june", size=4)

@@ -77,14 +77,14 @@ def test_help_imports_no_command():
     assert done.stderr.strip() == "[]"
 
 
-def test_an_unknown_command_is_a_mistake_of_usage(crawlfleet):
+def test_an_unknown_command_is_a_error_of_usage(crawlfleet):
     done = crawlfleet("sumbit")
 
     assert done.code == 2
     assert "sumbit" in done.err
 
 
-def test_the_version_is_told(crawlfleet):
+def test_the_version_is_reported(crawlfleet):
     assert crawlfleet("version", "--json").json()["crawlfleet"] == VERSION
     assert VERSION in crawlfleet("version").out
     assert crawlfleet("--version").out == f"crawlfleet {VERSION}\n"

@@ -219,7 +219,7 @@ def test_a_file_with_other_columns_is_not_spoilt(crawlfleet, library, tmp_path):
     assert file.read_text() == "name,size\n"
 
 
-def test_following_goes_on_until_interrupted_and_tells_the_cursor(
+def test_following_goes_on_until_interrupted_and_reports_the_cursor(
     crawlfleet, library, pausing, tmp_path
 ):
     slept = []

@@ -159,7 +159,7 @@ def test_more_records_are_shown_on_demand(crawlfleet, files):
     assert "1 of 2 are shown" in done.err
 
 
-def test_every_mistake_of_a_rule_is_named_and_the_page_not_looked_at(crawlfleet, files):
+def test_every_error_of_a_rule_is_named_and_the_page_not_looked_at(crawlfleet, files):
     (files / "rule.yaml").write_text(
         "fields:\n  a: {css: 'p['}\n  b: {css: p, transforms: [{split: ','}]}\n"
         "follow:\n  - {css: a, deny: ['(']}\n"
@@ -234,7 +234,9 @@ def test_a_rule_is_tried_on_a_page_of_the_web_asked_for_once(crawlfleet, files, 
 
 
 @pytest.mark.parametrize("option", [(), ("--ignore-robots",)], ids=["robots", "page"])
-def test_a_site_that_is_not_there_is_not_reachable_and_is_told_in_words(crawlfleet, files, option):
+def test_a_site_that_is_not_there_is_not_reachable_and_is_reported_in_words(
+    crawlfleet, files, option
+):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/x"
@@ -291,7 +293,7 @@ def test_a_redirect_to_what_is_not_wanted_is_not_followed(crawlfleet, files, sit
     assert [path for path, _ in site.heard] == ["/robots.txt", "/to/to/secret", "/to/secret"]
 
 
-def test_redirects_are_followed_so_far_and_told(site):
+def test_redirects_are_followed_so_far_and_reported(site):
     page = ask(f"{site.url}/to/to/x", FetchLimits())
 
     assert page.url == f"{site.url}/x"
@@ -301,13 +303,13 @@ def test_redirects_are_followed_so_far_and_told(site):
     assert len(site.heard) == 3 + 4
 
 
-def test_a_worker_is_not_told_to_ignore_robots_txt(crawlfleet, files):
+def test_a_worker_is_not_asked_to_ignore_robots_txt(crawlfleet, files):
     done = attempt(crawlfleet, files, "--remote", "--biz", "shop", "--ignore-robots")
 
     assert (done.code, "a worker obeys" in done.err) == (2, True)
 
 
-def test_a_status_that_a_worker_would_not_take_is_told(crawlfleet, files, site):
+def test_a_status_that_a_worker_would_not_take_is_reported(crawlfleet, files, site):
     done = crawlfleet("rule", "try", str(files / "rule.yaml"), f"{site.url}/gone")
 
     assert done.code == 1
@@ -330,7 +332,7 @@ def test_a_record_that_its_schema_does_not_take_ends_with_1_and_says_why(crawlfl
     assert found.json()["coverage"]["records"] == 2
 
 
-def test_a_schema_that_is_none_is_a_mistake_of_the_rule(crawlfleet, files):
+def test_a_schema_that_is_none_is_a_error_of_the_rule(crawlfleet, files):
     (files / "rule.yaml").write_text(RULE + "schema: {properties: {id: {type: nubmer}}}\n")
 
     done = attempt(crawlfleet, files)
@@ -348,7 +350,7 @@ def test_a_spider_is_tried_as_rules_are(crawlfleet, files):
     assert "name: Hex nut" in done.out
 
 
-def test_a_spider_of_its_own_file_names_its_mistakes(crawlfleet, files):
+def test_a_spider_of_its_own_file_names_its_errors(crawlfleet, files):
     (files / "spider.yaml").write_text("executor: csv\nparameters: {colums: {}}\n")
 
     done = attempt(crawlfleet, files, rule="spider.yaml")
@@ -357,7 +359,7 @@ def test_a_spider_of_its_own_file_names_its_mistakes(crawlfleet, files):
     assert "in the spider; " in done.err
 
 
-def test_what_an_executor_left_out_is_told_with_its_reason(crawlfleet, files):
+def test_what_an_executor_left_out_is_reported_with_its_reason(crawlfleet, files):
     (files / "prices.csv").write_text("sku,price\nA,1\nB,cheap\nC,2\n")
 
     done = attempt(crawlfleet, files, "--rule", "csv", rule="spiders.json", page="prices.csv")
@@ -368,7 +370,7 @@ def test_what_an_executor_left_out_is_told_with_its_reason(crawlfleet, files):
     assert "not followed" not in done.err
 
 
-def test_items_that_match_nothing_are_told_and_no_field_is_blamed(crawlfleet, files):
+def test_items_that_match_nothing_are_reported_and_no_field_is_blamed(crawlfleet, files):
     (files / "empty.html").write_text("<p>Nothing here</p>")
 
     done = attempt(crawlfleet, files, page="empty.html")
@@ -389,7 +391,7 @@ def test_a_spider_that_finds_nothing_says_so(crawlfleet, files):
 
 @pytest.mark.parametrize("page", ["ftp://x/y", "localhost:8901/list1", "shop.example/list"])
 @pytest.mark.parametrize("remote", [False, True])
-def test_an_address_that_is_not_of_the_web_is_told_as_one(crawlfleet, files, page, remote):
+def test_an_address_that_is_not_of_the_web_is_reported_as_one(crawlfleet, files, page, remote):
     more = ("--remote", "--biz", "docs", "--api-url", "http://127.0.0.1:1", "--api-key", "k")
 
     done = crawlfleet("rule", "try", str(files / "rule.yaml"), page, *(more if remote else ()))

@@ -71,7 +71,7 @@ def test_a_seed_whose_time_is_to_come_is_waiting_as_in_the_totals(crawlfleet, ap
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing\n\n"])
-def test_a_file_with_nothing_to_offer_is_a_mistake_of_usage(crawlfleet, api, tmp_path, content):
+def test_a_file_with_nothing_to_offer_is_a_error_of_usage(crawlfleet, api, tmp_path, content):
     path = tmp_path / "urls.txt"
     path.write_bytes(content)
 

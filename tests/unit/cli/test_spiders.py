@@ -46,7 +46,9 @@ def test_a_spider_is_put_by_a_file(crawlfleet, api, tmp_path):
         (("--file", "{odd}"), "odd.yaml"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_sent(crawlfleet, api, tmp_path, arguments, said):
+def test_what_is_wrong_is_reported_before_anything_is_sent(
+    crawlfleet, api, tmp_path, arguments, said
+):
     files = {"file": "rule: a\n", "list": "[1]\n", "odd": "a: {\n"}
     for name, content in files.items():
         (tmp_path / f"{name}.yaml").write_text(content)
@@ -59,7 +61,7 @@ def test_what_is_wrong_is_told_before_anything_is_sent(crawlfleet, api, tmp_path
     assert said in done.err
 
 
-def test_what_the_api_refuses_is_told_by_its_field(crawlfleet, api):
+def test_what_the_api_refuses_is_reported_by_its_field(crawlfleet, api):
     done = crawlfleet("spider", "put", BIZ, "all", "--rule", "a", "--pattern", "https://{x}/")
 
     assert done.code == 2

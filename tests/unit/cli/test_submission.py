@@ -92,7 +92,7 @@ def test_waiting_fails_when_one_does_not_end_well_and_shows_which(crawlfleet, ap
     assert f"{URL}/bad" in done.out
 
 
-def test_waiting_that_takes_too_long_still_tells_the_ids(crawlfleet, api):
+def test_waiting_that_takes_too_long_still_reports_the_ids(crawlfleet, api):
     done = crawlfleet("submit", BIZ, URL, "--wait", "--timeout", "0", "--json")
 
     assert done.code == 5
@@ -102,7 +102,7 @@ def test_waiting_that_takes_too_long_still_tells_the_ids(crawlfleet, api):
     assert "--timeout" in done.err
 
 
-def test_a_submission_that_breaks_off_tells_what_was_accepted(crawlfleet, api, tmp_path):
+def test_a_submission_that_breaks_off_reports_what_was_accepted(crawlfleet, api, tmp_path):
     file = tmp_path / "urls.txt"
     file.write_text("".join(f"{URL}/{n}\n" for n in range(1500)))
     answer = api.answer
@@ -179,7 +179,7 @@ def test_a_file_waits_for_a_full_biz_and_says_so_once_a_stretch(crawlfleet, api,
     assert BIZ in done.err
 
 
-def test_a_file_waits_for_room_no_longer_than_it_is_told(crawlfleet, api, tmp_path):
+def test_a_file_waits_for_room_no_longer_than_it_is_reported(crawlfleet, api, tmp_path):
     file = tmp_path / "urls.txt"
     file.write_text("".join(f"{URL}/{n}\n" for n in range(1500)))
     answer, taken = api.answer, []
@@ -198,9 +198,7 @@ def test_a_file_waits_for_room_no_longer_than_it_is_told(crawlfleet, api, tmp_pa
     assert "with --timeout" in done.err
 
 
-def test_mistakes_of_a_file_come_in_the_order_of_its_lines_and_name_lines(
-    crawlfleet, api, tmp_path
-):
+def test_errors_of_a_file_come_in_the_order_of_its_lines_and_name_lines(crawlfleet, api, tmp_path):
     file = tmp_path / "entries"
     file.write_bytes(b"# first\n{nothing\nftp://x\n\xff\n" + f"{URL}\nftp://y\n{{\n".encode())
     answer = api.answer
@@ -232,7 +230,7 @@ def test_a_page_does_not_wait_for_long_for_a_full_biz(crawlfleet, api):
     assert "with --file" in done.err
 
 
-def test_nothing_to_submit_is_a_mistake_of_usage(crawlfleet, api, tmp_path):
+def test_nothing_to_submit_is_a_error_of_usage(crawlfleet, api, tmp_path):
     empty = tmp_path / "empty"
     empty.write_text("# nothing\n")
 
@@ -243,7 +241,7 @@ def test_nothing_to_submit_is_a_mistake_of_usage(crawlfleet, api, tmp_path):
     assert crawlfleet("submit").code == 2
 
 
-def test_exit_codes_tell_kinds_of_failure_apart(crawlfleet, api):
+def test_exit_codes_distinguish_kinds_of_failure(crawlfleet, api):
     assert crawlfleet("submit", "sports", URL).code == 4
     assert crawlfleet("submit", BIZ, URL, "--api-key", "wrong-key-00").code == 2
     api.faults.append(Fault(500))

@@ -61,7 +61,7 @@ def test_a_rule_in_force_is_tried_on_a_url_by_its_name(api, crawlfleet):
     assert "record 3, price: " in done.err
 
 
-def test_what_a_spider_left_out_is_told_with_its_reason(api, crawlfleet):
+def test_what_a_spider_left_out_is_reported_with_its_reason(api, crawlfleet):
     api.trials.changes = {"left_out": ["line 3: price: is no number"], "left_out_count": 12}
 
     done = crawlfleet("rule", "try", "prices", URL, "--remote", "--biz", BIZ)
@@ -71,7 +71,9 @@ def test_what_a_spider_left_out_is_told_with_its_reason(api, crawlfleet):
     assert "left out: 11 more" in done.err
 
 
-def test_a_page_that_is_too_large_to_send_is_told_with_the_bound(api, crawlfleet, rule, tmp_path):
+def test_a_page_that_is_too_large_to_send_is_reported_with_the_bound(
+    api, crawlfleet, rule, tmp_path
+):
     page = tmp_path / "page.html"
     page.write_bytes(b"x" * 1_000_001)
 
@@ -82,7 +84,9 @@ def test_a_page_that_is_too_large_to_send_is_told_with_the_bound(api, crawlfleet
     assert "without --remote" in done.err
 
 
-def test_a_call_that_is_too_large_is_told_with_the_bound_and_the_api_not_doubted(api, crawlfleet):
+def test_a_call_that_is_too_large_is_reported_with_the_bound_and_the_api_not_doubted(
+    api, crawlfleet
+):
     api.faults.append(Fault(413, b'{"message": "Request Too Long"}'))
 
     done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)

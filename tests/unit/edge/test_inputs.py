@@ -88,7 +88,7 @@ def test_a_batch_of_none_or_of_more_is_refused(count):
         inputs.submissions_in(body)
 
 
-def test_a_field_of_the_entries_beside_them_is_told_its_place():
+def test_a_field_of_the_entries_beside_them_is_reported_its_place():
     with pytest.raises(InvalidRequestError) as caught:
         inputs.submissions_in(
             b'{"requests": [{"url": "https://a.example/"}], "job": "j", "urls": 1}'
@@ -99,7 +99,7 @@ def test_a_field_of_the_entries_beside_them_is_told_its_place():
 
 
 @pytest.mark.parametrize("name", ["request", "reqeusts", "Requests"])
-def test_a_misspelled_requests_is_told_what_it_was_meant_to_be(name):
+def test_a_misspelled_requests_is_reported_what_it_was_meant_to_be(name):
     with pytest.raises(InvalidRequestError) as caught:
         inputs.submissions_in(json.dumps({name: [{"url": "https://a.example/"}]}).encode())
 
@@ -240,7 +240,7 @@ def test_no_body_breaks_a_schedule(body):
         schedule_inputs.schedule_in(body)
 
 
-def test_a_schedule_names_every_mistake():
+def test_a_schedule_names_every_error():
     with pytest.raises(InvalidRequestError) as caught:
         schedule_inputs.schedule_in(
             b'{"cron":5,"rule":"","urls":["",7],"missed":"no","zone":"UTC"}'

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from tests.kit.api import letter_views
-from tests.kit.dead_letters import Changed, LetterFilter
+from tests.kit.api import dead_letter_views
+from tests.kit.dead_letters import Changed, DeadLetterFilter
 from tests.kit.explain import Explanation, Standing, Step, StepKind
-from tests.kit.fleet import Card, Health, WorkerStatus
+from tests.kit.fleet import Health, WorkerHealth, WorkerStatus
 from tests.kit.kernel import Listing
 from tests.kit.requests import Answer, Body, Event, Ledger, Request, State, Tracked
 from tests.unit.edge.test_rest import NOW, NoServices, an_event, ask
@@ -26,7 +26,7 @@ ANSWER = Answer(
 )
 
 
-def a_letter(answer: Answer | None = ANSWER) -> Tracked:
+def a_dead_letter(answer: Answer | None = ANSWER) -> Tracked:
     return Tracked(
         request=Request(
             id=ID,
@@ -49,12 +49,12 @@ def a_letter(answer: Answer | None = ANSWER) -> Tracked:
 # ---- lists ---------------------------------------------------------------------------------------
 
 
-def test_a_list_has_the_facts_of_each_letter_and_no_samples():
+def test_a_list_has_the_facts_of_each_dead_letter_and_no_samples():
     asked = []
 
-    def list_letters(tenant, biz, letters, *, cursor, limit):
-        asked.append((tenant, biz, letters, cursor, limit))
-        return Listing([a_letter(), a_letter(None)], "next", more=True)
+    def list_dead_letters(tenant, biz, dead_letters, *, cursor, limit):
+        asked.append((tenant, biz, dead_letters, cursor, limit))
+        return Listing([a_dead_letter(), a_dead_letter(None)], "next", more=True)
 
     query = {
         "reason": "PageGone",
@@ -67,9 +67,9 @@ def test_a_list_has_the_facts_of_each_letter_and_no_samples():
         "limit": "2",
     }
     event = an_event(path="/v1/docs/dead-letters", queryStringParameters=query)
-    status, page = ask(NoServices(list_letters=list_letters), event)
+    status, page = ask(NoServices(list_dead_letters=list_dead_letters), event)
 
-    meant = LetterFilter(
+    meant = DeadLetterFilter(
         reason="PageGone",
         status=404,
         host="example.org",
@@ -108,7 +108,7 @@ def test_a_list_has_the_facts_of_each_letter_and_no_samples():
 def test_a_wrong_filter_is_named(name, value):
     event = an_event(path="/v1/docs/dead-letters", queryStringParameters={name: value})
 
-    status, problem = ask(NoServices(list_letters=None), event)
+    status, problem = ask(NoServices(list_dead_letters=None), event)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [name])
 
@@ -116,8 +116,8 @@ def test_a_wrong_filter_is_named(name, value):
 # ---- one -----------------------------------------------------------------------------------------
 
 
-def test_one_letter_is_shown_whole_and_its_tenant_is_not():
-    services = NoServices(get_letter=lambda *_: a_letter())
+def test_one_dead_letter_is_shown_whole_without_its_tenant():
+    services = NoServices(get_dead_letter=lambda *_: a_dead_letter())
 
     status, shown = ask(services, an_event(path=f"/v1/docs/dead-letters/{ID}"))
 
@@ -145,7 +145,7 @@ def test_a_sample_is_text_where_it_is_utf_8_and_the_site_does_not_say_otherwise(
 ):
     headers = {"content-type": f"text/html{charset}"}
 
-    shown = letter_views.sample_view(Answer(url="u", headers=headers, sample=sample))
+    shown = dead_letter_views.sample_view(Answer(url="u", headers=headers, sample=sample))
 
     if text is None:
         assert (shown.encoding, base64.b64decode(shown.content)) == ("base64", sample)
@@ -157,15 +157,15 @@ def test_a_sample_is_text_where_it_is_utf_8_and_the_site_does_not_say_otherwise(
     ("body", "current"),
     [(None, False), ("", False), ('{"rule": "frozen"}', False), ('{"rule": "current"}', True)],
 )
-def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_told_otherwise(body, current):
+def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_reported_otherwise(body, current):
     asked = []
 
-    def replay_letter(tenant, biz, request_id, *, current_rule):
+    def replay_dead_letter(tenant, biz, request_id, *, current_rule):
         asked.append((tenant, biz, request_id, current_rule))
-        return a_letter()
+        return a_dead_letter()
 
     event = an_event("POST", f"/v1/docs/dead-letters/{ID}/replay", body=body)
-    status, _ = ask(NoServices(replay_letter=replay_letter), event)
+    status, _ = ask(NoServices(replay_dead_letter=replay_dead_letter), event)
 
     assert (status, asked) == (200, [("acme", "docs", str(ID), current)])
 
@@ -173,7 +173,7 @@ def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_told_otherwise(body
 def test_a_purge_of_one_answers_with_nothing():
     event = an_event("DELETE", f"/v1/docs/dead-letters/{ID}")
 
-    assert ask(NoServices(purge_letter=lambda *_: None), event) == (204, None)
+    assert ask(NoServices(purge_dead_letter=lambda *_: None), event) == (204, None)
 
 
 # ---- many ----------------------------------------------------------------------------------------
@@ -182,11 +182,11 @@ def test_a_purge_of_one_answers_with_nothing():
 def test_many_are_replayed_and_purged_as_the_body_says():
     asked = []
 
-    def change(tenant, biz, letters, **options):
-        asked.append((letters, options))
+    def change(tenant, biz, dead_letters, **options):
+        asked.append((dead_letters, options))
         return Changed(3, 1, "on")
 
-    services = NoServices(replay_letters=change, purge_letters=change)
+    services = NoServices(replay_dead_letters=change, purge_dead_letters=change)
     document = {"filter": {"host": "example.org", "since": "0"}, "rule": "current", "cursor": "c"}
     replayed = ask(
         services, an_event("POST", "/v1/docs/dead-letters/replay", body=json.dumps(document))
@@ -201,10 +201,10 @@ def test_many_are_replayed_and_purged_as_the_body_says():
     epoch, by = datetime(1970, 1, 1, tzinfo=UTC), {"by": "api:acme", "now": NOW}
     assert asked == [
         (
-            LetterFilter(host="example.org", since=epoch),
+            DeadLetterFilter(host="example.org", since=epoch),
             {"current_rule": True, "cursor": "c", "limit": 500, **by},
         ),
-        (LetterFilter(), {"cursor": None, "limit": 7, **by}),
+        (DeadLetterFilter(), {"cursor": None, "limit": 7, **by}),
     ]
 
 
@@ -237,7 +237,7 @@ def test_nobody_changes_everything_by_a_slip(verb, body, field):
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [field])
 
 
-def test_a_reason_that_no_error_has_is_told_which_there_are():
+def test_a_reason_that_no_error_has_is_reported_which_there_are():
     query = {"queryStringParameters": {"reason": "pagegone"}}
     body = '{"filter": {"reason": "Nope"}}'
 
@@ -253,23 +253,25 @@ def test_a_reason_that_no_error_has_is_told_which_there_are():
 def test_a_host_is_meant_whatever_was_copied_with_it(host):
     asked = []
 
-    def list_letters(tenant, biz, meant, *, cursor, limit):
+    def list_dead_letters(tenant, biz, meant, *, cursor, limit):
         asked.append(meant)
         return Listing([], None, more=False)
 
-    def purge_letters(tenant, biz, meant, **_):
+    def purge_dead_letters(tenant, biz, meant, **_):
         asked.append(meant)
         return Changed(0)
 
-    services = NoServices(list_letters=list_letters, purge_letters=purge_letters)
+    services = NoServices(
+        list_dead_letters=list_dead_letters, purge_dead_letters=purge_dead_letters
+    )
     body = json.dumps({"filter": {"host": host}})
     ask(services, an_event(path="/v1/docs/dead-letters", queryStringParameters={"host": host}))
     ask(services, an_event("POST", "/v1/docs/dead-letters/purge", body=body))
 
-    assert asked == [LetterFilter(host="shop.example")] * 2
+    assert asked == [DeadLetterFilter(host="shop.example")] * 2
 
 
-def test_all_within_the_filter_is_told_its_place():
+def test_all_within_the_filter_is_reported_its_place():
     body = '{"filter": {"all": true}}'
 
     _, problem = ask(NoServices(), an_event("POST", "/v1/docs/dead-letters/replay", body=body))
@@ -277,7 +279,7 @@ def test_all_within_the_filter_is_told_its_place():
     assert [error["field"] for error in problem["errors"]] == ["filter.all"]
 
 
-def test_a_rule_that_is_neither_is_told_what_it_may_be():
+def test_a_rule_that_is_neither_is_reported_what_it_may_be():
     event = an_event("POST", "/v1/docs/dead-letters/replay", body='{"all": true, "rule": "new"}')
 
     _, problem = ask(NoServices(), event)
@@ -292,10 +294,10 @@ def test_a_rule_that_is_neither_is_told_what_it_may_be():
 
 def test_an_explanation_is_shown_with_its_steps_and_facts():
     explained = Explanation(
-        tracked=a_letter(),
+        tracked=a_dead_letter(),
         steps=(
             Step(at=AT, kind=StepKind.REQUEST, by="router", why="submitted", state=0),
-            Step(at=AT, kind=StepKind.LANE, by="scheduler", why="filled: lost"),
+            Step(at=AT, kind=StepKind.QUEUE_KEY, by="scheduler", why="filled: lost"),
         ),
         standing=Standing(sentence="It was given up on.", facts={"status": 404}),
         missing="only the last 50",
@@ -339,14 +341,14 @@ def test_a_job_of_no_name_is_refused(job):
 
 
 def test_a_worker_is_shown_with_what_it_holds_of_the_biz():
-    status = WorkerStatus(
+    status = WorkerHealth(
         worker="w",
         health=Health.SUSPECTED,
         phi=5.4321,
         silent_ms=4_400,
-        card=Card(started_ms=1_767_256_200_123, held={"acme/docs": 3}),
+        worker_status=WorkerStatus(started_ms=1_767_256_200_123, held={"acme/docs": 3}),
     )
-    fresh = msgspec.structs.replace(status, card=Card())
+    fresh = msgspec.structs.replace(status, worker_status=WorkerStatus())
 
     _, shown = ask(
         NoServices(workers=lambda *_: [status, fresh]), an_event(path="/v1/docs/workers")

@@ -13,12 +13,12 @@ from tests.kit.api import (
 )
 from tests.kit.kernel import CrawlfleetError, Problem, errors
 
-MISTAKES = (Problem("url", "must be an http or https URL"), Problem("rule", "is missing"))
+ERRORS = (Problem("url", "must be an http or https URL"), Problem("rule", "is missing"))
 
 #: An error of every class, and what the API says of it.
 TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.RejectedError("no"), 400, "rejected"),
-    (errors.InvalidRequestError(MISTAKES), 400, "invalid-request"),
+    (errors.InvalidRequestError(ERRORS), 400, "invalid-request"),
     (errors.UnknownBizError("no biz"), 404, "unknown-biz"),
     (errors.UnknownTenantError("no tenant"), 403, "unknown-tenant"),
     (errors.NotOperatorError("not yours"), 403, "not-operator"),
@@ -107,10 +107,10 @@ def test_errors_that_are_not_ours_are_internal():
     assert "password" not in document.detail
 
 
-def test_every_mistake_is_named():
-    document = document_of(errors.InvalidRequestError(MISTAKES))
+def test_every_error_is_named():
+    document = document_of(errors.InvalidRequestError(ERRORS))
 
-    assert document.errors == MISTAKES
+    assert document.errors == ERRORS
     written = msgspec.json.decode(msgspec.json.encode(document), type=ProblemDocument)
     assert written == document
 
@@ -122,7 +122,7 @@ def test_an_unavailable_part_is_named_and_nothing_more():
     assert document.detail == said
 
 
-def test_busy_consumers_are_no_fault_and_the_caller_is_told_what_else_there_is():
+def test_busy_consumers_are_no_fault_and_the_caller_is_reported_what_else_there_is():
     document = document_of(errors.ConsumersBusyError())
 
     assert "all consumers" in document.detail

@@ -3,7 +3,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kit.frontier import Offer, Offered, Seed, SeedsChanged, SeedsMeant, SeedState, SeedTotals
+from tests.kit.frontier import (
+    AddResult,
+    Seed,
+    SeedsChanged,
+    SeedSelection,
+    SeedSpec,
+    SeedState,
+    SeedTotals,
+)
 from tests.kit.kernel import InvalidRequestError, Listing
 from tests.unit.edge.test_rest import NoServices, an_event, ask
 
@@ -11,11 +19,11 @@ AT = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 KEY = "0123456789abcdef" * 2
 ID = f"2026-03-01/{KEY}"
 FIRE = "nightly.20261121T030000Z"
-TAKEN = Offered(accepted=True, segment="2026-03-01", key=KEY)
+TAKEN = AddResult(accepted=True, segment="2026-03-01", key=KEY)
 SEED = Seed(
     key=KEY,
     segment="2026-03-01",
-    offer=Offer(url="https://example.org/", rule="page", job="june", found_by=2**62),
+    spec=SeedSpec(url="https://example.org/", rule="page", job="june", found_by=2**62),
     state=SeedState.FAILED,
     offered_at=AT,
     due_at=AT,
@@ -34,15 +42,15 @@ def post(services, path, body):
 def test_no_seed_is_offered_under_a_name_that_a_fire_will_have():
     asked = []
 
-    def offer_seeds(tenant, biz, offers):
+    def add_seeds(tenant, biz, offers):
         asked.extend(offers)
         return [one if isinstance(one, InvalidRequestError) else TAKEN for one in offers]
 
     entries = [{"url": "https://example.org/", "job": job} for job in (FIRE, "june")]
-    status, answer = post(NoServices(offer_seeds=offer_seeds), "", {"seeds": entries})
+    status, answer = post(NoServices(add_seeds=add_seeds), "", {"seeds": entries})
 
     assert isinstance(asked[0], InvalidRequestError)
-    assert asked[1] == Offer(url="https://example.org/", rule="", job="june")
+    assert asked[1] == SeedSpec(url="https://example.org/", rule="", job="june")
     assert status == 200
     assert "seeds[0].job" in json.dumps(answer)
 
@@ -50,12 +58,12 @@ def test_no_seed_is_offered_under_a_name_that_a_fire_will_have():
 def test_offers_are_read_whole_and_answered_each():
     asked = []
 
-    def offer_seeds(tenant, biz, offers):
+    def add_seeds(tenant, biz, offers):
         asked.append((tenant, biz, offers))
         wrong = InvalidRequestError.of("seeds[2].rule", "is missing")
         return [
-            Offered(accepted=True, segment="2026-03-01", key=KEY),
-            Offered(accepted=False, segment="2026-03-01", key=KEY, why="known"),
+            AddResult(accepted=True, segment="2026-03-01", key=KEY),
+            AddResult(accepted=False, segment="2026-03-01", key=KEY, why="known"),
             wrong,
         ]
 
@@ -68,12 +76,12 @@ def test_offers_are_read_whole_and_answered_each():
         "starts_at": "2026-03-01T09:30:00+01:00",
     }
     status, answer = post(
-        NoServices(offer_seeds=offer_seeds), "", {"seeds": [entry, {"url": "u"}, {"url": "v"}]}
+        NoServices(add_seeds=add_seeds), "", {"seeds": [entry, {"url": "u"}, {"url": "v"}]}
     )
 
     offers = asked[0][2]
     assert asked[0][:2] == ("acme", "docs")
-    assert offers[0] == Offer(
+    assert offers[0] == SeedSpec(
         url="https://example.org/",
         rule="page",
         meta={"a": 1},
@@ -81,7 +89,7 @@ def test_offers_are_read_whole_and_answered_each():
         job="june",
         starts_at=AT,
     )
-    assert offers[1] == Offer(url="u", rule="")
+    assert offers[1] == SeedSpec(url="u", rule="")
     assert (status, answer["accepted"], answer["duplicates"], answer["rejected"]) == (200, 1, 1, 1)
     assert answer["seeds"][0]["key"] == KEY
     assert answer["seeds"][1]["why"] == "known"
@@ -102,19 +110,19 @@ def test_offers_are_read_whole_and_answered_each():
     ],
 )
 def test_what_is_no_batch_is_refused(body, fields):
-    status, problem = post(NoServices(offer_seeds=None), "", body)
+    status, problem = post(NoServices(add_seeds=None), "", body)
 
     assert (status, sorted(error["field"] for error in problem["errors"])) == (400, fields)
 
 
 def test_an_entry_that_is_wrong_does_not_stop_the_others():
-    def offer_seeds(tenant, biz, offers):
+    def add_seeds(tenant, biz, offers):
         assert [isinstance(one, InvalidRequestError) for one in offers] == [True, True, False, True]
-        good = Offered(accepted=True, segment="s", key=KEY)
-        return [good if isinstance(one, Offer) else one for one in offers]
+        good = AddResult(accepted=True, segment="s", key=KEY)
+        return [good if isinstance(one, SeedSpec) else one for one in offers]
 
     entries = [{"url": 5}, {"url": "u", "depth": 3}, {"url": "u"}, {"url": "u", "starts_at": "x"}]
-    status, answer = post(NoServices(offer_seeds=offer_seeds), "", {"seeds": entries})
+    status, answer = post(NoServices(add_seeds=add_seeds), "", {"seeds": entries})
 
     named = [(each["error"] or {}).get("errors") for each in answer["seeds"]]
     assert (status, answer["rejected"]) == (200, 3)
@@ -127,11 +135,11 @@ def test_an_entry_that_is_wrong_does_not_stop_the_others():
 
 
 def test_where_all_are_wrong_the_call_is():
-    def offer_seeds(tenant, biz, offers):
+    def add_seeds(tenant, biz, offers):
         return list(offers)
 
     status, problem = post(
-        NoServices(offer_seeds=offer_seeds), "", {"seeds": [{"url": 5}, {"url": "u", "x": 1}]}
+        NoServices(add_seeds=add_seeds), "", {"seeds": [{"url": 5}, {"url": "u", "x": 1}]}
     )
 
     fields = [error["field"] for error in problem["errors"]]
@@ -149,7 +157,7 @@ def test_a_list_has_everything_of_each_seed():
     event = an_event(path="/v1/docs/seeds", queryStringParameters=query)
     status, page = ask(NoServices(list_seeds=list_seeds), event)
 
-    meant = SeedsMeant(segment="2026-03-01T05:00Z", state=SeedState.FAILED)
+    meant = SeedSelection(segment="2026-03-01T05:00Z", state=SeedState.FAILED)
     assert asked == [("acme", "docs", meant, "c", 2)]
     assert (status, page["cursor"], page["more"]) == (200, "next", True)
     [seed] = page["seeds"]
@@ -169,7 +177,7 @@ def test_a_wrong_filter_is_named(name, value):
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [name])
 
 
-def test_totals_are_told_by_segment():
+def test_totals_are_reported_by_segment():
     totals = [SeedTotals(segment="b", waiting=3), SeedTotals(segment="a", ready=1, filter_bytes=9)]
 
     status, answer = ask(
@@ -222,8 +230,8 @@ def test_many_are_changed_by_name_or_by_filter(verb):
     assert by_filter == {"count": 2, "cursor": "next", "more": True}
     assert asked == [
         [ID],
-        (SeedsMeant(state=SeedState.FINISHED), "c", 7),
-        (SeedsMeant(), None, 500),
+        (SeedSelection(state=SeedState.FINISHED), "c", 7),
+        (SeedSelection(), None, 500),
     ]
 
 

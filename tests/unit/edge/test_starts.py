@@ -64,7 +64,7 @@ def test_without_an_id_the_time_of_the_rule_makes_it_one():
         order_in(event(id=None, time=None))
 
 
-def test_every_mistake_is_named():
+def test_every_error_is_named():
     with pytest.raises(InvalidRequestError) as caught:
         order_in(
             event(
@@ -111,7 +111,7 @@ def test_values_are_bounded(values):
         order_in(event(values=values))
 
 
-def test_an_event_without_an_input_of_the_rule_is_told():
+def test_an_event_without_an_input_of_the_rule_is_reported():
     created = {"detail-type": "Object Created", "detail": {}}
 
     assert is_start(created)

@@ -62,7 +62,7 @@ def test_one_page_is_asked_for_by_its_url():
     }
 
 
-def test_without_a_url_all_pages_are_told_together():
+def test_without_a_url_all_pages_are_reported_together():
     totals = VisitTotals(pages=5, visits=20, changes=4, saved=9, due=1)
 
     status, body = ask(NoServices(visit_totals=lambda *_: totals), an_event(path="/v1/docs/visits"))

@@ -4,7 +4,7 @@ from time import thread_time
 
 import pytest
 
-from tests.kit.executors import SKIPPED_TOLD, Executor, NoParameters, PageBounds, Registry
+from tests.kit.executors import SKIPPED_REPORTED, Executor, NoParameters, PageBounds, Registry
 from tests.kit.kernel import ExtractError
 from tests.kit.requests import Link, Skipped
 from tests.unit.executors.reading import NOW, Reader, page, spider
@@ -63,10 +63,10 @@ def test_an_executor_may_not_give_without_end(run, bounds, item, message):
     assert len(run(lambda _: map(item, range(10)), bounds=bounds).found) == 10
 
 
-def test_what_is_left_out_is_told_so_often_and_then_counted(run):
+def test_what_is_left_out_is_reported_so_often_and_then_counted(run):
     got = run(lambda _: (Skipped(f"line {n}", "bad") for n in range(150)))
 
-    assert len(got.skipped) == SKIPPED_TOLD + 1
+    assert len(got.skipped) == SKIPPED_REPORTED + 1
     assert str(got.skipped[-1]).startswith("page: 50 ")
 
 

@@ -303,7 +303,7 @@ def test_a_list_ends_after_as_many_pages_as_it_may_have(read):
     assert numbers == [1, 1, 0, 0]
 
 
-def test_a_next_page_that_is_no_link_is_told(read):
+def test_a_next_page_that_is_no_link_is_reported(read):
     by = spider(
         "paginated_list",
         items={"css": "li"},

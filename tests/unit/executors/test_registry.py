@@ -135,7 +135,7 @@ def test_a_file_dropped_into_the_folder_is_an_executor(folder):
         (LINES.replace('prefix: str = ""', "prefix: Missing"), "'Missing' is not defined"),
     ],
 )
-def test_a_broken_file_is_told_and_breaks_no_other(folder, text, why):
+def test_a_broken_file_is_reported_and_breaks_no_other(folder, text, why):
     (folder / "broken.py").write_text(text)
     (folder / "good.py").write_text(LINES.replace('"lines"', '"good"'))
     registry = Registry(folder, installed=False)
@@ -187,7 +187,7 @@ def test_an_installed_package_brings_executors_by_entry_point(tmp_path, monkeypa
         registry.find("alias")
 
 
-def test_an_unknown_executor_is_told_with_those_there_are():
+def test_an_unknown_executor_is_reported_with_those_there_are():
     [problem] = check_spider(spider("cvs"), "spiders.it.")
 
     assert problem.field == "spiders.it.executor"
@@ -195,7 +195,7 @@ def test_an_unknown_executor_is_told_with_those_there_are():
     assert all(name in problem.message for name in ("csv", "json", "sitemap"))
 
 
-def test_unknown_missing_and_wrong_parameters_are_told_at_once():
+def test_unknown_missing_and_wrong_parameters_are_reported_at_once():
     found = problems_of("paginated_list", nextpage={"css": "a"}, max_pages="many")
 
     assert set(found) == {
@@ -208,7 +208,7 @@ def test_unknown_missing_and_wrong_parameters_are_told_at_once():
     assert "next_page" in found["spiders.it.parameters.nextpage"]
 
 
-def test_a_wrong_selector_among_the_parameters_is_told_where_it_stands():
+def test_a_wrong_selector_among_the_parameters_is_reported_where_it_stands():
     found = problems_of(
         "paginated_list",
         items={"css": "li["},

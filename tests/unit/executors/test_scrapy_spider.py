@@ -10,9 +10,9 @@ import scrapy
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from tests.kit.config import LARGEST_OFFER, Spider
+from tests.kit.config import LARGEST_SEED, Spider
 from tests.kit.executors import META_KEY, Registry, SpiderExecutors, check_spider
-from tests.kit.frontier import Offer
+from tests.kit.frontier import SeedSpec
 from tests.kit.kernel import ExtractError
 from tests.kit.requests import Body, Link, Page, Skipped
 
@@ -154,7 +154,7 @@ def size_of(link):
     """The bytes of the offer that a link becomes, its names as long as they may be."""
     return len(
         msgspec.msgpack.encode(
-            Offer(
+            SeedSpec(
                 url=link.url,
                 rule="r" * 64,
                 depth=link.depth,
@@ -167,22 +167,22 @@ def size_of(link):
     )
 
 
-def test_a_link_that_is_taken_fits_into_an_offer_and_one_that_does_not_is_told():
-    least, most = 0, LARGEST_OFFER
+def test_a_link_that_is_taken_fits_into_an_offer_and_one_that_does_not_is_reported():
+    least, most = 0, LARGEST_SEED
     while most - least > 1:  # how much a callback can be given
         middle = (least + most) // 2
         taken = isinstance(found_of(size=str(middle)), Link)
         least, most = (middle, most) if taken else (least, middle)
 
-    assert LARGEST_OFFER - 2_500 < size_of(found_of(size=str(least))) <= LARGEST_OFFER
+    assert LARGEST_SEED - 2_500 < size_of(found_of(size=str(least))) <= LARGEST_SEED
     refused = found_of(size=str(most))
     assert isinstance(refused, Skipped)
     assert "62,000" in refused.why
 
 
 def test_what_a_link_has_in_headers_and_other_letters_counts_too():
-    assert isinstance(found_of(size="1000", cookies=str(LARGEST_OFFER - 4_000)), Link)
-    assert isinstance(found_of(size="3000", cookies=str(LARGEST_OFFER - 4_000)), Skipped)
+    assert isinstance(found_of(size="1000", cookies=str(LARGEST_SEED - 4_000)), Link)
+    assert isinstance(found_of(size="3000", cookies=str(LARGEST_SEED - 4_000)), Skipped)
     assert isinstance(found_of(size="20000", letter="\u3042"), Skipped)
 
 
@@ -234,7 +234,7 @@ def test_the_domains_of_a_spider_hold_whatever_the_port(host, followed):
     assert len(links) == followed
 
 
-def test_what_can_be_no_link_and_no_record_is_left_out_and_told():
+def test_what_can_be_no_link_and_no_record_is_left_out_and_reported():
     kept, post, nameless, bad, number = read(callback="parse_posting")
 
     assert kept == {"kept": True}

@@ -47,13 +47,13 @@ def problems(rule):
         ({"css": "a", "type": "json", "fields": {"b": {"css": "b"}}}, "fields.b.css"),
     ],
 )
-def test_mistake_is_named_where_it_is(field, wrong):
+def test_error_is_named_where_it_is(field, wrong):
     assert problems({"fields": {"it": field}}) == [
         f"rules.shop.fields.it{'.' if wrong else ''}{wrong}"
     ]
 
 
-def test_every_mistake_is_named_at_once():
+def test_every_error_is_named_at_once():
     rule = {
         "source": "json",
         "items": {"css": "a["},
@@ -85,5 +85,5 @@ def test_rules_are_not_nested_without_end():
         {"fact": "url", "regex": r"\d+", "type": "integer"},
     ],
 )
-def test_sound_rules_have_no_mistakes(field):
+def test_sound_rules_have_no_errors(field):
     assert problems({"fields": {"it": field}}) == []

@@ -73,7 +73,7 @@ def page(text, head=""):
 
 
 @pytest.mark.parametrize(("text", "label"), PAGES, ids=NAMES)
-def test_the_header_tells_the_encoding(text, label):
+def test_the_header_reports_the_encoding(text, label):
     body = raw(page(text, "<meta charset=windows-1250>"), label)
 
     assert text in decode(body, f"text/html; charset={label}")
@@ -89,7 +89,7 @@ def test_the_header_tells_the_encoding(text, label):
         "<meta content=text/html;charset={} http-equiv=content-type />",
     ],
 )
-def test_the_page_tells_its_encoding(text, label, head):
+def test_the_page_reports_its_encoding(text, label, head):
     if label.startswith("utf-16"):
         return  # see the tests below: what can be read so is not UTF-16
     whole = page(text, head.format(label))
@@ -98,7 +98,7 @@ def test_the_page_tells_its_encoding(text, label, head):
 
 
 @pytest.mark.parametrize(("text", "label"), PAGES, ids=NAMES)
-def test_an_xml_declaration_tells_the_encoding(text, label):
+def test_an_xml_declaration_reports_the_encoding(text, label):
     whole = f'<?xml version="1.0" encoding="{label}"?><rss><title>{text}</title></rss>'
 
     assert decode(raw(whole, label), "application/xml") == whole
@@ -109,7 +109,7 @@ def test_an_xml_declaration_tells_the_encoding(text, label):
     [each for each in PAGES if each[1] not in UNDETECTABLE],
     ids=[name for name in NAMES if name.split()[1] not in UNDETECTABLE],
 )
-def test_an_encoding_that_nobody_tells_is_detected(text, label):
+def test_an_encoding_that_nobody_reports_is_detected(text, label):
     whole = page(f"{text} " * 6)
 
     assert decode(raw(whole, label), "text/html") == whole
@@ -149,7 +149,7 @@ def by_normalizer(body: bytes) -> str:
         (WORD.encode("gb18030"), "text/html; charset=gb2312"),
     ],
 )
-def test_encoding_is_told_by_mark_then_header(body, content_type):
+def test_encoding_is_taken_from_mark_then_header(body, content_type):
     assert decode(body, content_type) == WORD
 
 

@@ -268,11 +268,11 @@ def test_a_link_is_made_a_url_that_can_be_requested(link, url):
         ({"css": "a", "meta": {"x": {"css": "["}}}, ".meta.x.css"),
     ],
 )
-def test_mistake_is_named_where_it_is(follow, wrong):
+def test_error_is_named_where_it_is(follow, wrong):
     assert problems({"follow": [follow]}) == [f"rules.shop.follow[0]{wrong}"]
 
 
-def test_a_rule_that_gives_nothing_is_a_mistake_and_one_that_only_follows_is_none():
+def test_a_rule_that_gives_nothing_is_a_error_and_one_that_only_follows_is_none():
     assert problems({}) == ["rules.shop.fields"]
     assert problems({"follow": [{"css": "a"}]}) == []
     assert harvest({"css": "a"}).records == ()

@@ -93,7 +93,7 @@ def test_lists_of_items_inside_items_inside_items(engine):
     assert second == {"name": "B", "lists": []}
 
 
-def test_a_mistake_deep_inside_is_named_with_its_whole_path():
+def test_a_error_deep_inside_is_named_with_its_whole_path():
     body = b"<div><p><b>1</b></p><p><b>x</b></p></div>"
     rule = rule_of(
         fields={
@@ -137,7 +137,7 @@ def test_a_trial_shows_what_a_page_yields_and_stores_nothing():
     assert trial.seconds > 0
 
 
-def test_a_trial_of_a_wrong_rule_tells_every_mistake_once():
+def test_a_trial_of_a_wrong_rule_reports_every_error_once():
     rule = rule_of(
         fields={"a": {"css": "p["}, "b": {"css": "p", "count": True, "type": "date"}},
         key=["c"],

@@ -181,7 +181,7 @@ def test_many_searches_of_a_json_path_end_with_the_pages_time(extract_in_haste):
         extract_in_haste({"source": "json", "fields": {"a": field}}, body)
 
 
-def test_an_expression_of_many_repetitions_is_told_when_the_rule_is_checked():
+def test_an_expression_of_many_repetitions_is_reported_when_the_rule_is_checked():
     rule = msgspec.convert({"fields": {"a": {"regex": "(?:abcdefghijkl){1,1000}x"}}}, Rule)
 
     [problem] = check_rule(rule)

@@ -82,7 +82,7 @@ def test_a_page_without_text_has_an_empty_one(extract, body):
         ({"fields": {"it": {"main_text": True, "fields": {"a": {}}}}}, "fields.it.main_text"),
     ],
 )
-def test_mistake_is_named_where_it_is(rule, wrong):
+def test_error_is_named_where_it_is(rule, wrong):
     assert f"rules.shop.{wrong}" in problems(rule)
 
 

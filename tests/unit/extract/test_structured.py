@@ -125,7 +125,7 @@ def test_a_page_that_says_nothing_for_machines_gives_nothing(extract, kind, body
         ),
     ],
 )
-def test_mistake_is_named_where_it_is(field, wrong):
+def test_error_is_named_where_it_is(field, wrong):
     assert f"rules.shop.fields.it.{wrong}" in problems({"fields": {"it": field}})
 
 

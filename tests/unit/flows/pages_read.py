@@ -7,8 +7,8 @@ from tests.kit.requests import (
     Body,
     Claim,
     Entry,
-    Held,
-    Holding,
+    InFlight,
+    LeasedRequest,
     Page,
     Request,
 )
@@ -33,10 +33,10 @@ class Parts:
     def __getattr__(self, name):
         return getattr(self._store, name)
 
-    def store_part(self, lane, biz, claim, records, now):
+    def store_part(self, queue_key, biz, claim, records, now):
         self._before(len(self.parts) + 1)
         self.parts.append(len(records))
-        return self._store.store_part(lane, biz, claim, records, now)
+        return self._store.store_part(queue_key, biz, claim, records, now)
 
 
 def submitted(world, rule="list", url=URL):
@@ -61,7 +61,7 @@ def held_by(world, reader, reader_name="list"):
     asked = Body(url=URL, rule=reader_name, rule_version=reader.version, depth=3)
     request = Request(id=7, tenant="default", biz="docs", queued_at=START, body=asked)
     claim = Claim(request=request, entry=Entry(7, "docs", 1), token="t", attempt=1)
-    return Held(DOCS, world.biz, claim, reader)
+    return LeasedRequest(DOCS, world.biz, claim, reader)
 
 
 def read(
@@ -77,7 +77,7 @@ def read(
 ):
     """Read one page, alone; the outcome, what was held, and who read it."""
     held = held_by(world, reader, reader_name)
-    pace = pace or Pace(Holding(), Phases())
+    pace = pace or Pace(InFlight(), Phases())
     whole = Reading(world.work({}, **changes), pace, at_once, **(limits or {}))
     page = Page(url=URL, status=status, headers={}, body=body)
     return asyncio.run(whole.read(held, reader, page)), held, whole

@@ -14,13 +14,17 @@ def linking(**pages):
     }
 
 
-def seeds(world, lane=DOCS):
-    found = world.seeds.find(lane, world.biz, segment=None, state=None, after=None, limit=9_999)
-    return {seed.offer.url: seed for seed in found}
+def seeds(world, queue_key=DOCS):
+    found = world.seeds.find(
+        queue_key, world.biz, segment=None, state=None, after=None, limit=9_999
+    )
+    return {seed.spec.url: seed for seed in found}
 
 
-def states(world, lane=DOCS):
-    return {int(place.rpartition("/")[2]): seed.state for place, seed in seeds(world, lane).items()}
+def states(world, queue_key=DOCS):
+    return {
+        int(place.rpartition("/")[2]): seed.state for place, seed in seeds(world, queue_key).items()
+    }
 
 
 def requests(world):
@@ -30,10 +34,15 @@ def requests(world):
     return sorted(int(one.request.body.url.rpartition("/")[2]) for one in found)
 
 
-def a_claim(number, *, seed=None, lane=DOCS, **facts):
+def a_claim(number, *, seed=None, queue_key=DOCS, **facts):
     body = Body(url=url(number), rule="page", rule_version="v", seed=seed, **facts)
     request = Request(
-        id=number, tenant=lane.tenant, biz=lane.biz, queued_at=START, body=body, job="a.job"
+        id=number,
+        tenant=queue_key.tenant,
+        biz=queue_key.biz,
+        queued_at=START,
+        body=body,
+        job="a.job",
     )
     return Claim(request=request, entry=Entry(number, "docs", 1), token="t", attempt=1)
 

@@ -15,8 +15,8 @@ from tests.kit.incidents import (
     PATIENCE,
     Bulletin,
     Kind,
-    Letter,
     Life,
+    Notification,
     Room,
     Word,
     list_incidents,
@@ -38,7 +38,7 @@ def stand() -> Stand:
     return Stand()
 
 
-def test_an_incident_is_told_once_and_so_is_its_end(stand: Stand):
+def test_an_incident_is_reported_once_and_so_is_its_end(stand: Stand):
     for late in (["b0"], ["b0"], ["b0"], [], [], []):
         stand.look(*late)
 
@@ -87,19 +87,19 @@ def test_another_environment_goes_on_where_one_has_ended(stand: Stand):
     assert stand.words() == [OPENED, RECOVERED]
 
 
-def test_two_that_look_at_once_tell_once(stand: Stand):
+def test_two_evaluations_at_once_notify_once(stand: Stand):
     stand.look("b0")
-    stand.book.take_turn("another", stand.now + MINUTE, timedelta(seconds=50))
+    stand.book.acquire_lock("another", stand.now + MINUTE, timedelta(seconds=50))
 
     alarmed = stand.look("b0")
 
     assert not alarmed.mine
-    assert stand.told.letters == []
-    stand.book.end_turn("another")
+    assert stand.told.notifications == []
+    stand.book.release_lock("another")
     assert stand.look("b0").sent == 2
 
 
-def test_with_the_home_node_away_memory_carries_on_and_nothing_is_told_twice(stand: Stand):
+def test_with_the_home_node_away_memory_carries_on_and_nothing_is_reported_twice(stand: Stand):
     stand.look("b0")
     stand.look("b0")
     stand.book.faults = {"*": "before"}
@@ -118,7 +118,7 @@ def test_with_the_home_node_away_memory_carries_on_and_nothing_is_told_twice(sta
     assert present == {"b0": Life.OVER, "b1": Life.OPEN}
 
 
-def test_one_that_starts_without_a_book_tells_of_what_it_finds_once_more(stand: Stand):
+def test_one_that_starts_without_a_book_reports_of_what_it_finds_once_more(stand: Stand):
     for _ in range(3):
         stand.look("b0", by="one")
     stand.book.faults = {"*": "before"}
@@ -146,11 +146,11 @@ def test_without_a_configuration_there_is_no_home_node_and_still_alarms(stand: S
     assert stand.words() == [OPENED]
 
 
-def test_what_could_not_be_sent_goes_out_with_a_later_look_and_once(stand: Stand):
+def test_what_could_not_be_sent_goes_out_with_a_later_evaluation_and_once(stand: Stand):
     stand.notifier.faults = {"*": "before"}
     looks = [stand.look("b0") for _ in range(6)]
     assert [each.failed for each in looks] == [0, 2, 2, 2, 2, 2]
-    assert (stand.told.letters, looks[-1].owed) == ([], 1)
+    assert (stand.told.notifications, looks[-1].owed) == ([], 1)
     assert stand.metrics.value("MessagesFailed")[-1] == 2
 
     stand.notifier.faults = {}
@@ -167,13 +167,13 @@ class Picky(MemoryNotifier):
         super().__init__()
         self.words = words
 
-    def tell_people(self, letter: Letter) -> None:
-        self._look_at(letter.subject + letter.text)
-        super().tell_people(letter)
+    def notify_people(self, notification: Notification) -> None:
+        self._look_at(notification.subject + notification.text)
+        super().notify_people(notification)
 
-    def tell_machines(self, bulletin: Bulletin) -> None:
+    def notify_machines(self, bulletin: Bulletin) -> None:
         self._look_at(bulletin.document)
-        super().tell_machines(bulletin)
+        super().notify_machines(bulletin)
 
     def _look_at(self, text: str) -> None:
         if any(word in text for word in self.words):
@@ -187,7 +187,7 @@ def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(st
     assert [each.failed for each in looks] == [0, 2, 0, 0]
     assert looks[-1].owed == 0
     assert stand.words() == [OPENED] * 3
-    [bare] = [each for each in stand.told.letters if "biz" not in each.subject]
+    [bare] = [each for each in stand.told.notifications if "biz" not in each.subject]
     assert "1 incident" in bare.subject
     assert "waits too long" in bare.text
     [document] = [each.document for each in stand.told.bulletins]
@@ -201,28 +201,28 @@ def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_o
     last = stand.look("b0", "b1", down="no answer")
     last = stand.look("b0", "b1", down="no answer")
 
-    [subject] = [each.subject for each in stand.told.letters]
+    [subject] = [each.subject for each in stand.told.notifications]
     assert "CRITICAL: redis" in subject
     assert (last.failed, last.owed) == (3, 2)
     stand.told.words = ()
     assert stand.look("b0", "b1", down="no answer").owed == 0
 
 
-def test_half_done_is_finished_without_telling_the_other_half_again(stand: Stand):
-    stand.notifier.faults = {"tell_machines": "before"}
+def test_half_done_is_finished_without_notifying_the_other_half_again(stand: Stand):
+    stand.notifier.faults = {"notify_machines": "before"}
     stand.look("b0")
     stand.look("b0")
     stand.look("b0")
-    assert (len(stand.told.letters), len(stand.told.bulletins)) == (1, 0)
+    assert (len(stand.told.notifications), len(stand.told.bulletins)) == (1, 0)
 
-    stand.notifier.faults = {"tell_people": "before"}
+    stand.notifier.faults = {"notify_people": "before"}
     stand.look("b0")
 
-    assert (len(stand.told.letters), len(stand.told.bulletins)) == (1, 1)
+    assert (len(stand.told.notifications), len(stand.told.bulletins)) == (1, 1)
 
 
 def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
-    stand.notifier.faults = {"tell_people": "after"}
+    stand.notifier.faults = {"notify_people": "after"}
     stand.look("b0")
     stand.look("b0")
     stand.notifier.faults = {}
@@ -256,7 +256,7 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
     assert stand.words() == [OPENED, OPENED]
 
 
-def test_a_note_that_could_not_be_written_is_written_with_the_next_look(stand: Stand):
+def test_a_note_that_could_not_be_written_is_written_with_the_next_evaluation(stand: Stand):
     stand.look("b0")
     write, failing = stand.book.part.write, [False, True]
 
@@ -273,7 +273,7 @@ def test_a_note_that_could_not_be_written_is_written_with_the_next_look(stand: S
     assert stand.words() == [OPENED]
 
 
-def test_slow_messages_do_not_take_the_time_of_the_looks(stand: Stand):
+def test_slow_messages_do_not_take_the_time_of_the_evaluations(stand: Stand):
     stand.look("b0", "b1", "b2")
     stand.call_takes = PATIENCE * 0.4
     alarmed = stand.look("b0", "b1", "b2")
@@ -285,7 +285,7 @@ def test_slow_messages_do_not_take_the_time_of_the_looks(stand: Stand):
     assert stand.words() == [OPENED] * 3
 
 
-def test_a_host_that_is_crowded_out_of_the_look_has_not_recovered(stand: Stand):
+def test_a_host_that_is_crowded_out_of_the_evaluation_has_not_recovered(stand: Stand):
     bad = HostSample(host="shop.example", strained=30, throttled=True, strain=9)
     for _ in range(5):
         stand.look(hosts=(bad,))
@@ -305,14 +305,14 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
     for _ in range(8):
         stand.look()
 
-    first, second = stand.told.letters
+    first, second = stand.told.notifications
     assert "CRITICAL: 9 new" in first.subject
     assert "- CRITICAL: redis" in first.text
     assert "CRITICAL: 9 over" in second.subject
     assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
 
 
-def test_what_there_was_no_room_for_is_told_as_ended_and_is_past():
+def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
     stand = Stand(Room(most=2, reserve=0))
     for late in (["b0", "b1"], ["b0", "b1"]):
         stand.look(*late)
@@ -334,10 +334,10 @@ def test_what_there_was_no_room_for_is_told_as_ended_and_is_past():
         ("b1", "recovered"): 1,
         ("redis", "opened"): 1,
     }
-    [letter] = [each for each in stand.told.letters if each.words == RECOVERED]
-    assert "no longer followed" in letter.subject
-    assert "acme/b1" in letter.subject
-    assert "It is over." not in letter.text
+    [notification] = [each for each in stand.told.notifications if each.words == RECOVERED]
+    assert "no longer followed" in notification.subject
+    assert "acme/b1" in notification.subject
+    assert "It is over." not in notification.text
     past = stand.book.find(["acme"], open_only=False, before=None, limit=9)
     assert {each.place.biz: each.life for each in past} == {"b0": Life.OPEN, "b1": Life.OVER}
 
@@ -373,13 +373,13 @@ def test_pages_of_incidents_follow_each_other(stand: Stand):
 
 
 faults = st.sampled_from(["", "before", "after"])
-calls = st.sampled_from(["*", "write", "read", "end_turn"])
+calls = st.sampled_from(["*", "write", "read", "release_lock"])
 
 
 @given(
     st.lists(st.tuples(st.booleans(), faults, faults, calls, st.sampled_from("ab")), max_size=60)
 )
-def test_through_any_outages_everything_is_told_in_the_end(history):
+def test_through_any_outages_everything_is_reported_in_the_end(history):
     stand = Stand()
     for bad, book, notifier, call, by in history:
         stand.book.faults = {call: book} if book else {}
@@ -393,6 +393,6 @@ def test_through_any_outages_everything_is_told_in_the_end(history):
         last = stand.look("b0", by="a")
 
     assert (last.open, last.owed, last.failed) == (1, 0, 0)
-    words = [word for letter in stand.told.letters for word in letter.words]
+    words = [word for notification in stand.told.notifications for word in notification.words]
     assert words
     assert words[-1] in {Word.OPENED, Word.REMINDER}

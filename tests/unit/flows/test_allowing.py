@@ -24,8 +24,8 @@ def test_an_account_with_some_room_gives_as_many_as_it_has(world, count):
 
     found = scaled(world, limit=limit)
 
-    assert (found.staff.needed, found.limit, found.started, limit.current()) == (8, 6, 6, 6)
-    assert world.staffing.read(FLEET_POOL).staff.allowed == 6
+    assert (found.target.needed, found.limit, found.started, limit.current()) == (8, 6, 6, 6)
+    assert world.targets.read(FLEET_POOL).target.allowed == 6
 
 
 @given(st.integers(1, 1_000), st.integers(0, 1_000), st.integers(0, 1_000))
@@ -76,8 +76,8 @@ def test_who_was_held_up_sets_no_concurrency_of_an_older_decision(world):
     found = scaled(world, limit=limit)
 
     assert limit.current() == found.limit == 8 + SPARE
-    assert found.staff.needed == 8
-    assert world.staffing.read(FLEET_POOL).staff.allowed == 8 + SPARE
+    assert found.target.needed == 8
+    assert world.targets.read(FLEET_POOL).target.allowed == 8 + SPARE
     assert world.woken == [8]
 
 
@@ -87,17 +87,17 @@ def test_a_decision_that_redis_has_lost_meanwhile_lowers_no_concurrency(world):
     class Losing:
         """Redis is emptied when it is decided."""
 
-        def __init__(self, staffing):
-            self.paces, self._staffing = staffing.paces, staffing
+        def __init__(self, targets):
+            self.throughputs, self._targets = targets.throughputs, targets
 
         def read(self, pool):
-            return self._staffing.read(pool)
+            return self._targets.read(pool)
 
-        def settle(self, pool, read, staff):
-            assert self._staffing.settle(pool, read, staff)
-            self._staffing = type(self._staffing)(world.workers)
+        def settle(self, pool, read, target):
+            assert self._targets.settle(pool, read, target)
+            self._targets = type(self._targets)(world.workers)
             return True
 
-    found = scaled(world, staffing=Losing(world.staffing))
+    found = scaled(world, targets=Losing(world.targets))
 
-    assert (found.staff.needed, found.limit, world.limit.current()) == (8, 8 + SPARE, 8 + SPARE)
+    assert (found.target.needed, found.limit, world.limit.current()) == (8, 8 + SPARE, 8 + SPARE)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.politeness import MemoryHosts
-from tests.kit.bidding import OfferState, Probe, WhyNot
+from tests.kit.bidding import ListingState, Probe, WhyNot
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConnectFailedError, StoreUnavailableError
@@ -108,11 +108,11 @@ def test_a_job_is_lowered_until_it_fits(fleet):
 
     fleet.look(worker)
 
-    assert fleet.standing.state is OfferState.APPLIED
+    assert fleet.standing.state is ListingState.APPLIED
     assert fleet.job().lowered == 2
 
 
-def test_a_site_that_is_away_for_ten_minutes_ends_no_job_and_people_are_told(fleet):
+def test_a_site_that_is_away_for_ten_minutes_ends_no_job_and_is_reported(fleet):
     fleet.start()
     away = ConnectFailedError("no route to the site")
     for _ in range(20):
@@ -226,10 +226,10 @@ def test_what_could_be_moved_is_no_lack_while_nothing_else_is_moved(fleet):
     fleet.pass_time(10)
     fleet.look(worker)
 
-    assert fleet.standing.state is OfferState.APPLIED
+    assert fleet.standing.state is ListingState.APPLIED
 
 
-def test_an_award_does_without_what_runs_have_taken_where_nobody_can_tell(fleet):
+def test_an_award_does_without_what_runs_have_taken_where_nobody_can_say(fleet):
     class Away:
         def __getattr__(self, name):
             raise StoreUnavailableError("main", "no answer")
@@ -280,7 +280,7 @@ def test_a_job_that_cannot_be_judged_keeps_nobody_and_is_judged_without_its_site
     fleet.look(worker)
     fleet.look(worker)
 
-    assert fleet.standing.state is OfferState.APPLIED
+    assert fleet.standing.state is ListingState.APPLIED
     [bid] = world.board.read(KEY)[1]
     assert b"not judged" in bid.document
 

@@ -98,7 +98,7 @@ def test_after_an_outage_the_first_pool_to_look_does_not_decide_alone(fleet):
     assert fleet.job().lowered == 0
 
 
-def test_where_no_pool_looks_a_job_stays_in_line_and_people_are_told(fleet):
+def test_where_no_pool_looks_a_job_stays_in_line_and_is_reported(fleet):
     fleet.pools("far")
     job = fleet.start()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.bidding import BEGUN, OfferState
+from tests.kit.bidding import BEGUN, ListingState
 from tests.kit.examples import examples
 from tests.kit.jobs import JobState
 from tests.kit.kernel import StoreUnavailableError
@@ -38,7 +38,7 @@ def test_a_winner_that_does_not_begin_loses_the_job_to_another(fleet):
     assert dead.placed == 0
 
 
-def test_a_job_whose_winner_dies_before_it_is_placed_is_offered_again(fleet):
+def test_a_job_whose_winner_dies_before_it_is_placed_is_listed_again(fleet):
     fleet.start()
     jobs = Failing(fleet.world.jobs, place=1_000)
     dead = fleet.worker("w1", jobs=jobs)
@@ -72,7 +72,7 @@ def test_a_winner_writes_it_down_when_mongodb_is_back(fleet):
     assert (fleet.job().state, worker.placed) == (JobState.EXPANDING, 1)
 
 
-def test_a_board_that_was_lost_is_filled_again_as_it_was(fleet):
+def test_a_lost_board_is_rebuilt_as_it_was(fleet):
     fleet.learn(100 * GB)
     fleet.start()
     fleet.start("july", board=False)
@@ -118,7 +118,7 @@ def test_who_leaves_takes_its_application_back(fleet):
 
     asyncio.run(worker.close())
 
-    assert fleet.standing.state is OfferState.WAITING
+    assert fleet.standing.state is ListingState.WAITING
     assert not worker.stays
 
 
@@ -143,14 +143,14 @@ def test_one_jobs_failure_does_not_keep_others_from_being_awarded(fleet):
     assert any("june" in said for said in fleet.world.warnings)
 
 
-def test_an_application_that_cannot_be_read_is_taken_back(fleet):
+def test_an_unreadable_application_is_withdrawn(fleet):
     fleet.start()
     now = fleet.world.now
     fleet.world.board.apply("odd", KEY, b"{", now, timedelta(seconds=1))
 
     fleet.pass_time(2)
 
-    assert fleet.standing.state is OfferState.WAITING
+    assert fleet.standing.state is ListingState.WAITING
     assert fleet.world.board.held("odd") is None
 
 
@@ -164,7 +164,7 @@ def test_a_worker_applies_for_one_job_at_a_time(fleet):
     states = [
         fleet.world.board.read(("default", "docs", name))[0].state for name in ("june", "july")
     ]
-    assert sorted(states) == [OfferState.APPLIED, OfferState.WAITING]
+    assert sorted(states) == [ListingState.APPLIED, ListingState.WAITING]
 
 
 def test_workers_pass_over_a_job_with_enough_applicants(fleet):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.bidding import offer_missing
+from tests.kit.bidding import relist_missing
 from tests.kit.worlds.bidding import TERMS, start
 from tests.kit.worlds.memory import World
 
@@ -26,8 +26,8 @@ def world() -> World:
 
 
 def fill(world: World) -> int:
-    ports = world.awarding().boarding
-    return offer_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0)
+    ports = world.awarding().listing_jobs
+    return relist_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0)
 
 
 def award(world: World, count: int) -> Counter[str]:
@@ -45,7 +45,7 @@ def award(world: World, count: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("board", [True, False])
-def test_a_job_is_offered_with_its_bizs_weight_at_once_and_when_the_board_was_lost(world, board):
+def test_a_job_is_listed_with_its_bizs_weight_at_once_and_after_the_board_was_lost(world, board):
     start(world, "acme", "light", 1, board=board)
     start(world, "acme", "heavy", 1, board=board)
     start(world, "bolt", "docs", 1, board=board)
@@ -82,7 +82,7 @@ def test_a_tenant_is_moved_on_by_what_each_of_its_bizs_weighs(world):
     assert abs(had["bolt"] - 50 * (15 / 4) / (2 + 15 / 4)) <= 4
 
 
-def test_a_weight_that_was_changed_is_that_of_jobs_offered_later(world):
+def test_a_changed_weight_applies_to_jobs_listed_later(world):
     start(world, "bolt", "docs", 1)
     world.tree.bizs["bolt"]["docs"] = replace(world.tree.bizs["bolt"]["docs"], weight=7)
     start(world, "bolt", "docs", 2)

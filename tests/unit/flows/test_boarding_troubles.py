@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.bidding import BoardingPorts, Offered, boarding, offer_missing
+from tests.kit.bidding import ListingPorts, Offered, listing_jobs, relist_missing
 from tests.kit.jobs import JobState
 from tests.kit.kernel import RejectedError, StoreUnavailableError
 from tests.kit.warned import Warned
@@ -39,8 +39,8 @@ def world() -> World:
 
 
 def fill(world, board, time_left=lambda: 60.0):
-    ports, warned = BoardingPorts(jobs=world.jobs, board=board), Warned()
-    offered = offer_missing(ports, world.tree, TERMS, world.clock, time_left)
+    ports, warned = ListingPorts(jobs=world.jobs, board=board), Warned()
+    offered = relist_missing(ports, world.tree, TERMS, world.clock, time_left)
     return offered, warned.texts
 
 
@@ -52,13 +52,13 @@ def wait_of(world, number):
     return job(world, number).due_at - world.now
 
 
-def test_where_as_many_wait_as_may_a_job_says_so_until_it_is_offered(world):
+def test_on_a_full_board_a_job_says_so_until_it_is_listed(world):
     start(world, "default", "docs", 2, board=False)
 
     assert fill(world, Board(world, docs00=Offered.FULL)) == (1, [])
 
     assert "as many" in job(world, 0).trouble
-    assert (job(world, 1).trouble, wait_of(world, 1)) == (None, boarding.AGAIN)
+    assert (job(world, 1).trouble, wait_of(world, 1)) == (None, listing_jobs.AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_where_as_many_wait_as_may_a_job_says_so_until_it_is_offered(world):
         (ValueError("secret"), "for a reason that nobody foresaw"),
     ],
 )
-def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, error, said):
+def test_a_faulty_job_keeps_no_other_from_being_listed(world, error, said):
     start(world, "default", "docs", 3, board=False)
     board = Board(world, docs01=error)
 
@@ -86,10 +86,10 @@ def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, err
         fill(world, board)
         waited.append(wait_of(world, 1))
     assert waited == sorted(waited)
-    assert waited[-1] > waited[0] >= boarding.AGAIN
+    assert waited[-1] > waited[0] >= listing_jobs.AGAIN
 
 
-def test_a_job_whose_biz_is_gone_is_told_which(world):
+def test_a_job_without_its_biz_says_which_biz_is_missing(world):
     start(world, "default", "docs", 1, board=False)
     world.tree = replace(world.tree, bizs={"default": {}})
 
@@ -115,13 +115,13 @@ def test_who_has_no_time_any_more_leaves_the_rest_to_the_next(world):
 
 
 def test_many_jobs_are_looked_up_in_rounds(world):
-    count = 2 * boarding.JOBS_A_ROUND + 1
+    count = 2 * listing_jobs.JOBS_A_ROUND + 1
     start(world, "default", "docs", count, board=False)
 
     assert fill(world, Board(world)) == (count, [])
 
 
-def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):
+def test_a_job_cancelled_between_the_two_reads_is_not_listed(world):
     start(world, "default", "docs", 1, board=False)
 
     class Jobs:
@@ -131,9 +131,9 @@ def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):
         def get(self, *key):
             return replace(world.jobs.get(*key), state=JobState.CANCELLED)
 
-    ports = BoardingPorts(jobs=Jobs(), board=world.board)
+    ports = ListingPorts(jobs=Jobs(), board=world.board)
 
-    assert offer_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0) == 0
+    assert relist_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0) == 0
     assert list(world.board.head("main", 1)) == []
 
 
@@ -142,7 +142,9 @@ def test_a_link_that_is_too_long_to_try_is_the_sites_own_page(world):
     found = job(world, 0)
     long = replace(found, link=replace(found.link, test_url="https://example.org/" + "a" * 5_000))
 
-    boarding.offer_job(world.board, TERMS, world.biz, long, world.now + timedelta(seconds=1))
+    listing_jobs.list_for_bids(
+        world.board, TERMS, world.biz, long, world.now + timedelta(seconds=1)
+    )
 
     (offer,) = world.board.head("main", 1)
     assert b'"url":"https://example.org/"' in offer.document

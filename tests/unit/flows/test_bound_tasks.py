@@ -5,16 +5,16 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.fleet import MemoryWatch
+from tests.fakes.fleet import MemoryFailureDetector
 from tests.fakes.queue import MemoryQueue
-from tests.kit.config import PoolLimits, lane_of
-from tests.kit.fleet import Card
+from tests.kit.config import PoolLimits, queue_key_of
+from tests.kit.fleet import WorkerStatus
 from tests.kit.jobs import ExpandingPorts, JobOrder, StartingPorts, expand, start_job
 from tests.kit.kernel import InvalidRequestError, bound
-from tests.kit.recovery import GONE_AFTER, RehomingPorts, recover, rehome
+from tests.kit.recovery import GONE_AFTER, ReassignmentPorts, reassign_removed_pools, recover
 from tests.kit.requests import Body, Request
 from tests.kit.spiders import Start
-from tests.kit.submission import Crew, persist_and_enqueue, stats
+from tests.kit.submission import PoolStarter, persist_and_enqueue, stats
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.jobs import NoSpiders, tasks
 from tests.kit.worlds.memory import DOCS, World
@@ -45,17 +45,19 @@ def expanded(world: World, **changes: object) -> None:
 
 def recovered(world: World):
     done = recover(world.recovery(), world.tree, "scheduler", world.now, lambda: 120.0)
-    world.watch = MemoryWatch(world.workers)
+    world.detector = MemoryFailureDetector(world.workers)
     return done
 
 
 def given_over(world: World, said: list[str] | None = None) -> int:
-    ports = RehomingPorts(recovery=world.recovery(), say=[].append if said is None else said.append)
-    return rehome(ports, world.tree, "scheduler", world.now, lambda: 120.0)
+    ports = ReassignmentPorts(
+        recovery=world.recovery(), say=[].append if said is None else said.append
+    )
+    return reassign_removed_pools(ports, world.tree, "scheduler", world.now, lambda: 120.0)
 
 
-def queued(world: World, lane) -> int:
-    return world.queue.depth(lane).queued
+def queued(world: World, queue_key) -> int:
+    return world.queue.depth(queue_key).queued
 
 
 class Crowd:
@@ -71,10 +73,10 @@ class Crowd:
         self.woken.append(count)
 
 
-def test_a_job_of_a_pool_is_queued_in_its_lane_and_wakes_one_of_its_workers(world):
+def test_a_job_of_a_pool_is_queued_in_its_queue_and_wakes_one_of_its_workers(world):
     crowd = Crowd()
     assert start(world).pool == "far"
-    expanded(world, crews={"far": Crew(crowd, crowd)})
+    expanded(world, starters={"far": PoolStarter(crowd, crowd)})
 
     assert (queued(world, DOCS), queued(world, FAR)) == (0, 5)
     assert {one.pool for one in tasks(world)} == {"far"}
@@ -114,11 +116,11 @@ def test_a_mixed_batch_is_parted_by_pool(world):
     ]
     persist_and_enqueue(world.submission(), FAR, world.biz, requests, world.now)
 
-    lanes = [lane_of(FAR, pool) for pool in (None, "far", "large")]
-    assert [queued(world, lane) for lane in lanes] == [1, 2, 1]
+    queues = [queue_key_of(FAR, pool) for pool in (None, "far", "large")]
+    assert [queued(world, queue_key) for queue_key in queues] == [1, 2, 1]
 
 
-def test_what_waits_in_all_lanes_is_told_together_and_counts_as_backlog(world):
+def test_what_waits_in_all_queues_is_reported_together_and_counts_as_backlog(world):
     start(world)
     expanded(world)
     start(world, None, "july")
@@ -127,7 +129,7 @@ def test_what_waits_in_all_lanes_is_told_together_and_counts_as_backlog(world):
     assert stats(world.tracking(), world.tree, "default", "docs", world.now).depth.queued == 10
 
 
-def test_each_lane_is_filled_with_its_own_when_redis_has_lost_all(world):
+def test_each_queue_is_filled_with_its_own_when_redis_has_lost_all(world):
     recovered(world)
     start(world)
     start(world, None, "july")
@@ -142,7 +144,7 @@ def test_each_lane_is_filled_with_its_own_when_redis_has_lost_all(world):
     assert recovered(world).requeued == 0
 
 
-def test_what_was_persisted_and_not_queued_goes_to_its_lane(world):
+def test_what_was_persisted_and_not_queued_goes_to_its_queue(world):
     recovered(world)
     start(world)
     expanded(world, queue=Broken())
@@ -152,7 +154,7 @@ def test_what_was_persisted_and_not_queued_goes_to_its_lane(world):
     assert (queued(world, DOCS), queued(world, FAR)) == (0, 5)
 
 
-def test_what_a_worker_that_nobody_knows_holds_of_a_pool_goes_back_to_its_lane(world):
+def test_what_a_worker_that_nobody_knows_holds_of_a_pool_goes_back_to_its_queue(world):
     recovered(world)
     start(world)
     expanded(world)
@@ -162,7 +164,7 @@ def test_what_a_worker_that_nobody_knows_holds_of_a_pool_goes_back_to_its_lane(w
     world.store.claim(FAR, world.biz, entries, "gone", world.now, until, "gone.1.1")
     for _ in range(40):
         world.now += timedelta(seconds=1)
-        world.watch.watched_for()
+        world.detector.observed_for()
     found = recover(world.recovery(), world.tree, "scheduler", world.now, lambda: 120.0)
 
     assert found.orphans in {0, 5}  # zero where nobody has watched for long enough
@@ -179,7 +181,7 @@ def test_nothing_is_given_over_while_the_pool_is_known(world):
         world.now += GONE_AFTER
 
 
-def test_what_a_removed_pool_has_is_given_over_after_a_while_and_told(world):
+def test_what_a_removed_pool_has_is_given_over_after_a_while_and_reported(world):
     start(world)
     expanded(world)
     given_over(world)
@@ -212,7 +214,7 @@ def test_a_pool_of_which_a_worker_lives_is_known(world):
     start(world)
     expanded(world)
     world.tree = replace(world.tree, pools=frozenset())
-    world.workers.beat("far-1", world.now, Card(pool="far"))
+    world.workers.beat("far-1", world.now, WorkerStatus(pool="far"))
     given_over(world)
     assert world.pools.known() == {"far": world.now}
 
@@ -253,7 +255,7 @@ def test_whoever_dies_after_the_truth_was_changed_leaves_it_to_recovery(world):
     world.now += GONE_AFTER
 
     class Dying(MemoryQueue):
-        def requeue(self, lane, entries):
+        def requeue(self, queue_key, entries):
             raise KeyboardInterrupt
 
     queue, world.queue = world.queue, Dying()

@@ -57,7 +57,7 @@ def cancel(world: World, **changes: object) -> Job:
 def a_round(world: World, seconds: float = 60.0, **changes: object) -> int:
     world.now += timedelta(seconds=20)
     ports = world.cancelling(**changes)
-    return cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: seconds)
+    return cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: seconds)
 
 
 def state(world: World) -> JobState:
@@ -136,7 +136,7 @@ def test_a_job_does_not_end_while_a_batch_of_its_tasks_is_being_stored(world):
     assert (state(world), ledger(world)) == (JobState.CANCELLED, (6, 0, 6))
 
 
-def test_what_is_stored_between_the_sweep_and_the_look_keeps_the_job_from_its_end(world):
+def test_a_batch_stored_between_sweep_and_ledger_keeps_the_job_from_its_end(world):
     a_job(world)
 
     class Late:
@@ -159,7 +159,9 @@ def test_what_is_stored_between_the_sweep_and_the_look_keeps_the_job_from_its_en
 def test_one_caller_at_a_time_goes_on_with_them(world):
     a_job(world)
     world.jobs.cancel(*KEY, world.now)
-    assert world.watch.take_turn(cancelling.TURN, "another", cancelling.EVERY, timedelta(minutes=5))
+    assert world.detector.acquire_lock(
+        cancelling.LOCK, "another", cancelling.EVERY, timedelta(minutes=5)
+    )
 
     assert a_round(world) == 0
     assert state(world) is JobState.CANCELLING
@@ -184,7 +186,7 @@ def test_a_store_that_is_away_leaves_the_job_to_later_rounds_with_its_trouble(wo
     assert world.jobs.get(*KEY).trouble is None
 
 
-def test_a_job_whose_biz_has_gone_says_so_and_holds_up_nobody(world):
+def test_a_job_without_its_biz_says_so_and_delays_no_other(world):
     a_job(world)
     world.jobs.cancel(*KEY, world.now)
     gone = world.jobs.create(
@@ -218,7 +220,7 @@ def test_a_ledger_below_nothing_is_over(world):
     assert is_over(job, Ledger(submitted=2, done=1)) is False
 
 
-def test_trouble_that_cannot_be_written_down_is_told(world):
+def test_trouble_that_cannot_be_stored_is_logged(world):
     a_job(world)
     jobs = Failing(world.jobs, swept=1)
 
@@ -240,7 +242,7 @@ def test_a_job_that_is_gone_meanwhile_is_left(world):
     assert cancel(world, jobs=Gone()) == job
 
 
-def test_a_home_node_that_is_away_is_told_of(world):
+def test_an_unavailable_home_node_is_reported(world):
     with pytest.raises(StoreUnavailableError):
         cancel(world, jobs=Broken())
 
@@ -260,12 +262,12 @@ class Sweeps:
         self.world, self.endless, self.swept = world, endless, []
         self.left = 60.0
 
-    def cancel_job(self, lane, biz, name, most, by, now) -> int:
+    def cancel_job(self, queue_key, biz, name, most, by, now) -> int:
         self.left -= 1.0
         self.swept.append(name)
         if name == self.endless:
             return most
-        return self.world.store.cancel_job(lane, biz, name, most, by, now)
+        return self.world.store.cancel_job(queue_key, biz, name, most, by, now)
 
 
 class Announced:
@@ -276,7 +278,7 @@ class Announced:
         self.calls.append({name for _, _, name in jobs})
 
 
-def test_a_large_job_leaves_others_their_turn_and_workers_hear_of_all_of_them_meanwhile(world):
+def test_a_large_job_leaves_time_for_others_and_all_are_announced_meanwhile(world):
     a_job(world)
     cancelled_job(world, "a-large")
     cancelled_job(world, "small")
@@ -287,7 +289,7 @@ def test_a_large_job_leaves_others_their_turn_and_workers_hear_of_all_of_them_me
 
     world.now += timedelta(seconds=20)
     sweeps.left = 20.0
-    ended = cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: sweeps.left)
+    ended = cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: sweeps.left)
 
     assert ended == 1
     assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
@@ -305,7 +307,7 @@ def test_what_was_swept_in_a_round_that_was_too_short_is_behind_others_in_the_ne
         world.now += timedelta(seconds=20)
         sweeps.left = 2.0
         ports = world.cancelling(store=sweeps)
-        cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: sweeps.left)
+        cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: sweeps.left)
 
     assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
 
@@ -316,10 +318,10 @@ def test_a_job_of_which_nobody_foresaw_the_fault_stops_no_others_cancelling(worl
     world.jobs.cancel(*KEY, world.now)
 
     class Poisoned:
-        def cancel_job(self, lane, biz, name, *rest):
+        def cancel_job(self, queue_key, biz, name, *rest):
             if name == "a-poisoned":
                 raise KeyError("secret of the house")
-            return world.store.cancel_job(lane, biz, name, *rest)
+            return world.store.cancel_job(queue_key, biz, name, *rest)
 
     assert a_round(world, store=Poisoned()) == 1
     assert state(world) is JobState.CANCELLED

@@ -17,7 +17,7 @@ from tests.kit.kernel import (
     StoreUnavailableError,
     ThrottledError,
 )
-from tests.kit.politeness import PERMIT_SECONDS, Courtesy, Turn, Turns, reason
+from tests.kit.politeness import PERMIT_SECONDS, GrantedSlots, PolitenessClient, Turns, reason
 from tests.kit.requests import Answer
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER
@@ -51,8 +51,8 @@ class Busy(Turns):
         return {key: n for key, n in self.under_way.items() if n}
 
 
-def manners(world, turns=None, sites=None, hosts=None) -> Courtesy:
-    return Courtesy(
+def client(world, turns=None, sites=None, hosts=None) -> PolitenessClient:
+    return PolitenessClient(
         hosts or world.hosts,
         world,
         sites or Sites(),
@@ -63,16 +63,16 @@ def manners(world, turns=None, sites=None, hosts=None) -> Courtesy:
     )
 
 
-def ask(mine: Courtesy, world, lane=DOCS, **wanted: int) -> dict[str, Turn]:
+def ask(mine: PolitenessClient, world, queue_key=DOCS, **wanted: int) -> dict[str, GrantedSlots]:
     named = {f"{name}.example": count for name, count in wanted.items()}
-    return mine.ask(world.tree, lane, world.biz, named)
+    return mine.ask(world.tree, queue_key, world.biz, named)
 
 
-def test_turns_come_an_interval_apart_and_the_rest_may_ask_again(world):
+def test_slots_come_an_interval_apart_and_the_rest_may_ask_again(world):
     polite(world, per_second=2, concurrency=50)
     Time(world)
 
-    turn = ask(manners(world), world, a=100)[HOST]
+    turn = ask(client(world), world, a=100)[HOST]
 
     assert turn.count == 5  # two seconds ahead
     assert (turn.first_at, turn.interval_seconds, turn.why) == (1_000.0, 0.5, "rate")
@@ -81,18 +81,18 @@ def test_turns_come_an_interval_apart_and_the_rest_may_ask_again(world):
 
 
 def test_who_wants_nothing_asks_nobody(world):
-    assert ask(manners(world, hosts=Broken()), world) == {}
+    assert ask(client(world, hosts=Broken()), world) == {}
 
 
-def test_nobody_begins_when_it_cannot_be_told_whose_turn_it_is(world):
+def test_no_request_begins_while_slots_are_unknown(world):
     with pytest.raises(StoreUnavailableError):
-        ask(manners(world, hosts=Broken()), world, a=1)
+        ask(client(world, hosts=Broken()), world, a=1)
 
 
 def test_a_longer_crawl_delay_counts_and_so_does_what_is_under_way(world):
     polite(world, per_second=10, concurrency=7)
     hosts = Spy(world.hosts)
-    mine = manners(world, Busy(a=3), Sites(a=4.0), hosts)
+    mine = client(world, Busy(a=3), Sites(a=4.0), hosts)
 
     ask(mine, world, a=1, b=1)
 
@@ -110,7 +110,7 @@ def test_a_biz_is_as_polite_as_it_says(world):
     biz = replace(world.biz, politeness=Politeness(per_second=0.5, concurrency=2))
     hosts = Spy(world.hosts)
 
-    manners(world, hosts=hosts).ask(world.tree, DOCS, biz, {HOST: 1})
+    client(world, hosts=hosts).ask(world.tree, DOCS, biz, {HOST: 1})
 
     [([asked], _)] = hosts.of("reserve")
     assert (asked.interval_seconds, asked.concurrency) == (2.0, 2)
@@ -121,13 +121,13 @@ def test_a_host_has_limits_of_its_own(world):
     slow = HostLimits(per_second=0.5, concurrency=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, host_limits={HOST: slow}))
 
-    assert ask(manners(world), world, a=1)[HOST].interval_seconds == 2.0
+    assert ask(client(world), world, a=1)[HOST].interval_seconds == 2.0
 
 
 def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
     polite(world, per_second=2, concurrency=50)
     hosts = Spy(world.hosts)
-    mine = manners(world, hosts=hosts)
+    mine = client(world, hosts=hosts)
 
     first = ask(mine, world, DOCS, a=100)[HOST]
     second = ask(mine, world, OTHER, a=100)[HOST]
@@ -139,11 +139,11 @@ def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
     assert told == {KEY: 0, (HOST, "acme"): 1}
 
 
-def test_a_host_that_is_left_alone_gives_no_turn_until_that_is_over(world):
+def test_a_host_grants_no_slot_until_its_back_off_is_over(world):
     polite(world, per_second=10)
     leave_alone(world, HOST, 60)
 
-    turn = ask(manners(world), world, a=2)[HOST]
+    turn = ask(client(world), world, a=2)[HOST]
 
     assert (turn.count, turn.why, turn.again_seconds) == (0, "back-off", 60.0)
 
@@ -151,8 +151,8 @@ def test_a_host_that_is_left_alone_gives_no_turn_until_that_is_over(world):
 # ---- what is told of hosts ---------------------------------------------------------------------
 
 
-def test_answers_are_counted_with_their_time_and_told_once(world):
-    mine = manners(world)
+def test_answers_are_counted_with_their_time_and_reported_once(world):
+    mine = client(world)
     mine.saw(KEY, 1.0, None)
     mine.saw(KEY, 3.0, None)
     mine.saw(KEY, 0.0, PageGoneError("answered 404", status=404))
@@ -167,7 +167,7 @@ def test_answers_are_counted_with_their_time_and_told_once(world):
 
 
 def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(world):
-    mine = manners(world)
+    mine = client(world)
     mine.saw(KEY, 1.0, None)
     mine.saw(KEY, 1.0, PageGoneError("answered 404", status=404))
     mine.saw(KEY, 1.0, ServerFaultError("answered 500", status=500))
@@ -180,8 +180,8 @@ def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(wo
     assert (again.answered, again.failed) == (3, 1)
 
 
-def test_what_strains_a_host_is_counted_and_its_longest_wish_is_told(world):
-    mine = manners(world)
+def test_overload_answers_are_counted_with_the_longest_retry_after(world):
+    mine = client(world)
     mine.saw(KEY, 0.0, ThrottledError("answered 429", retry_after_seconds=40))
     mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503))
     mine.saw(KEY, 0.0, ConnectFailedError("refused"))
@@ -203,7 +203,7 @@ def test_what_strains_a_host_is_counted_and_its_longest_wish_is_told(world):
     ids=lambda error: type(error).__name__,
 )
 def test_what_the_host_was_not_asked_for_says_nothing_of_it(world, error):
-    mine = manners(world)
+    mine = client(world)
 
     mine.saw(KEY, 0.0, error)
 
@@ -239,7 +239,7 @@ def answer(url: str, status: int, **headers: str) -> Answer:
 def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answered(
     world, error, blamed
 ):
-    mine = manners(world)
+    mine = client(world)
 
     mine.saw(KEY, 0.0, error)
 
@@ -249,7 +249,7 @@ def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answer
 
 def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(world):
     turns, clock = Busy(a=2), Time(world)
-    mine = manners(world, turns)
+    mine = client(world, turns)
     ask(mine, world, a=1)
     assert mine.take_reports() == []
 
@@ -264,7 +264,7 @@ def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(wor
 
 def test_the_last_report_frees_the_permits_of_all_hosts(world):
     polite(world, per_second=10, concurrency=4)
-    mine = manners(world, Busy(a=2, b=1))
+    mine = client(world, Busy(a=2, b=1))
     ask(mine, world, a=2, b=1)
     world.now += timedelta(seconds=2)
     assert [one.running for one in world.hosts.states([HOST, "b.example"])] == [4, 2]
@@ -275,13 +275,13 @@ def test_the_last_report_frees_the_permits_of_all_hosts(world):
     assert mine.take_reports(last=True) == []
 
 
-def test_nothing_is_sent_when_there_is_nothing_to_tell(world):
-    manners(world, hosts=Broken()).report([])
+def test_nothing_is_sent_when_there_is_nothing_to_report(world):
+    client(world, hosts=Broken()).report([])
 
 
-def test_of_hosts_that_were_told_of_nothing_is_kept(world):
+def test_of_hosts_that_were_reported_of_nothing_is_kept(world):
     """However many hosts a crawl meets."""
-    mine = manners(world)
+    mine = client(world)
     for n in range(500):
         ask(mine, world, **{f"h{n}": 1})
         mine.saw((f"h{n}.example", "default"), 0.1, None)
@@ -290,7 +290,7 @@ def test_of_hosts_that_were_told_of_nothing_is_kept(world):
     assert mine.take_reports(last=True) == []
 
 
-def test_a_timeline_tells_what_a_request_waits_for():
+def test_a_timeline_reports_what_a_request_waits_for():
     whys = ("rate", "concurrency", "share", "back-off", "away", "robots", "what is to come")
 
     told = [reason(why) for why in whys]
@@ -299,8 +299,8 @@ def test_a_timeline_tells_what_a_request_waits_for():
     assert all(one.startswith("put aside") for one in told)
 
 
-def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_strains_nobody(world):
-    mine = manners(world)
+def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_counts_as_no_overload(world):
+    mine = client(world)
     error = ConnectFailedError("while asking for robots.txt: refused")
     error.__cause__ = RobotsUnknownError("could not be had")
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError, ThrottledError
-from tests.kit.politeness import MOST_UNTOLD, Courtesy, Turns
+from tests.kit.politeness import MOST_UNREPORTED, PolitenessClient, Turns
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.worker import Time, idle, polite, submitted, work
 from tests.unit.flows.test_courtesy import HOST, KEY, Sites, ask
@@ -16,23 +16,27 @@ def clock(world) -> Time:
     return Time(world)
 
 
-def manners(world, hosts=None) -> Courtesy:
-    return Courtesy(hosts or world.hosts, world, Sites(), Turns(), "w", world.clock, world.steady)
+def client(world, hosts=None) -> PolitenessClient:
+    return PolitenessClient(
+        hosts or world.hosts, world, Sites(), Turns(), "w", world.clock, world.steady
+    )
 
 
-def tell(mine: Courtesy) -> None:
+def tell(mine: PolitenessClient) -> None:
     """As a worker does."""
     reports = mine.take_reports()
     try:
-        untold = mine.report(reports)
+        unreported = mine.report(reports)
     except StoreUnavailableError:
-        untold = reports
-    mine.keep(untold)
+        unreported = reports
+    mine.keep(unreported)
 
 
-def test_a_back_off_that_could_not_be_told_is_told_next_and_is_no_longer_for_it(world, clock):
+def test_a_back_off_that_could_not_be_reported_is_reported_next_and_is_no_longer_for_it(
+    world, clock
+):
     polite(world, per_second=10)
-    mine = manners(world, Failing(world.hosts, report=1))
+    mine = client(world, Failing(world.hosts, report=1))
     mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
 
     tell(mine)
@@ -57,10 +61,12 @@ class PartlyAway:
         return [one for one in reports if one.host == self.away]
 
 
-def test_what_one_host_could_not_be_told_is_told_next_and_of_the_others_nothing_twice(world, clock):
+def test_what_one_host_could_not_be_reported_is_reported_next_and_of_the_others_nothing_twice(
+    world, clock
+):
     polite(world, per_second=10)
     hosts = PartlyAway(world.hosts)
-    mine = manners(world, hosts)
+    mine = client(world, hosts)
     for host in (HOST, "other.example"):
         mine.saw((host, KEY[1]), 0.0, ThrottledError("answered 503", status=503))
     tell(mine)
@@ -73,8 +79,8 @@ def test_what_one_host_could_not_be_told_is_told_next_and_of_the_others_nothing_
     assert mine.take_reports() == []
 
 
-def test_answers_that_could_not_be_told_are_told_with_the_later_ones(world, clock):
-    mine = manners(world, Broken())
+def test_answers_that_could_not_be_reported_are_reported_with_the_later_ones(world, clock):
+    mine = client(world, Broken())
     mine.saw(KEY, 1.0, None)
     mine.saw(KEY, 2.0, None)
     tell(mine)
@@ -86,9 +92,9 @@ def test_answers_that_could_not_be_told_are_told_with_the_later_ones(world, cloc
     assert report.seconds == pytest.approx(3.0)
 
 
-def test_permits_whose_end_could_not_be_told_are_given_back_with_the_next_report(world, clock):
+def test_permits_whose_end_could_not_be_reported_are_given_back_with_the_next_report(world, clock):
     polite(world, per_second=10, concurrency=4)
-    mine = manners(world, Failing(world.hosts, report=2))
+    mine = client(world, Failing(world.hosts, report=2))
     ask(mine, world, a=2)
     clock.passes(2)
     assert world.hosts.states([HOST])[0].running > 0
@@ -101,20 +107,20 @@ def test_permits_whose_end_could_not_be_told_are_given_back_with_the_next_report
     assert world.hosts.states([HOST])[0].running == 0
 
 
-def test_of_what_cannot_be_told_as_much_is_kept_as_there_is_room_for(world):
-    mine = manners(world, Broken())
+def test_of_what_cannot_be_reported_as_much_is_kept_as_there_is_room_for(world):
+    mine = client(world, Broken())
 
-    for n in range(MOST_UNTOLD + 50):
+    for n in range(MOST_UNREPORTED + 50):
         mine.saw((f"h{n}.example", "default"), 0.1, None)
         if n % 500 == 0:
             tell(mine)
     tell(mine)
     tell(mine)
 
-    assert len(mine.take_reports()) == MOST_UNTOLD
+    assert len(mine.take_reports()) == MOST_UNREPORTED
 
 
-def test_a_worker_tells_of_a_back_off_when_redis_is_back(world):
+def test_a_worker_reports_of_a_back_off_when_redis_is_back(world):
     polite(world, per_second=1_000)
     submitted(world, "https://a.example/1", "https://b.example/1")
     pages = {

@@ -20,12 +20,12 @@ def look(counted, tenant="default"):
 
 
 def test_the_version_in_force_comes_first_with_fields_that_never_had_a_value(counted):
-    lane, biz = biz_of(make_tree(), "default", "docs")
+    queue_key, biz = biz_of(make_tree(), "default", "docs")
     name, rule = next(iter(biz.rules.items()))
     field, *_ = rule.fields
-    counted.add(lane, name, "000000000000", Coverage(pages=1, records=1, fields={"old": 1}))
-    counted.add(lane, name, rule.version, Coverage(pages=2, records=5, fields={"more": 5}))
-    counted.add(lane, "a-scrapy-project", "", Coverage(records=1))
+    counted.add(queue_key, name, "000000000000", Coverage(pages=1, records=1, fields={"old": 1}))
+    counted.add(queue_key, name, rule.version, Coverage(pages=2, records=5, fields={"more": 5}))
+    counted.add(queue_key, "a-scrapy-project", "", Coverage(records=1))
 
     other, now, before = look(counted)
 
@@ -36,13 +36,13 @@ def test_the_version_in_force_comes_first_with_fields_that_never_had_a_value(cou
     assert before.coverage == Coverage(pages=1, records=1, fields={"old": 1})
 
 
-def test_nothing_is_told_of_other_tenants(counted):
-    lane, _ = biz_of(make_tree(), "default", "docs")
-    counted.add(lane, "detail", "v", Coverage(pages=1))
+def test_nothing_is_reported_of_other_tenants(counted):
+    queue_key, _ = biz_of(make_tree(), "default", "docs")
+    counted.add(queue_key, "detail", "v", Coverage(pages=1))
 
     assert look(counted, "acme") == []
 
 
-def test_a_biz_that_is_not_there_is_told(counted):
+def test_a_biz_that_is_not_there_is_reported(counted):
     with pytest.raises(UnknownBizError):
         coverage(CoveragePorts(coverages=counted), make_tree(), "default", "nothing")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.requests import MemoryRules
 from tests.kit.config import Field, Rule
-from tests.kit.dead_letters import LetterFilter
+from tests.kit.dead_letters import DeadLetterFilter
 from tests.kit.kernel import PageGoneError, UnknownRuleError, to_ms
 from tests.kit.requests import CUT_OFFS, Entry, State
 from tests.kit.worker import Worker
@@ -27,7 +27,7 @@ def office(world):
 NEW = Rule(fields={"title": Field(css="h1")})
 
 
-def test_a_replay_reads_with_the_rule_as_it_was_unless_told_otherwise(office, world):
+def test_a_replay_reads_with_the_rule_as_it_was_unless_reported_otherwise(office, world):
     kept, renewed = office.kill(2)
     world.tree = make_tree(make_biz(rules={"page": NEW}))
 
@@ -56,7 +56,7 @@ def test_a_rule_that_is_gone_is_refused_by_name_and_nothing_is_changed(office, w
 # ---- faults ------------------------------------------------------------------------------------
 
 
-def test_without_redis_letters_are_replayed_and_recovery_queues_them(world):
+def test_without_redis_dead_letters_are_replayed_and_recovery_queues_them(world):
     office = Office(world)
     ids = office.kill(3)
 
@@ -77,9 +77,9 @@ def test_a_page_that_was_gone_and_came_back_is_read_after_a_replay(office, world
     (request_id,) = office.submit(1)
     gone = PageGoneError("answered 404", status=404)
     asyncio.run(Worker(world.work({"https://a.example/0": gone}), "w1").run())
-    (letter,) = office.list(LetterFilter(reason="PageGone")).items
+    (dead_letter,) = office.list(DeadLetterFilter(reason="PageGone")).items
 
-    office.replay_one(letter.request.id)
+    office.replay_one(dead_letter.request.id)
     asyncio.run(Worker(world.work({"https://a.example/0": b"back"}), "w2").run())
 
     found = office.get(request_id)
@@ -100,11 +100,11 @@ def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
     office.submit(1)
     asyncio.run(Worker(world.work({"https://a.example/0": b"bad"}), "w1").run())
 
-    (letter,) = office.list(LetterFilter(reason="Extract", status=200)).items
+    (dead_letter,) = office.list(DeadLetterFilter(reason="Extract", status=200)).items
 
-    assert letter.answer.sample == b"bad"
-    assert letter.error.startswith("Extract: title: ")
-    assert msgspec.json.encode(letter.answer)
+    assert dead_letter.answer.sample == b"bad"
+    assert dead_letter.error.startswith("Extract: title: ")
+    assert msgspec.json.encode(dead_letter.answer)
 
 
 def test_a_page_on_which_the_reader_breaks_is_internal_and_kept_with_its_beginning(office, world):
@@ -116,19 +116,19 @@ def test_a_page_on_which_the_reader_breaks_is_internal_and_kept_with_its_beginni
     ports = world.work({"https://a.example/0": b"odd"}, extractor=Breaks())
     asyncio.run(Worker(ports, "w1").run())
 
-    (letter,) = office.list(LetterFilter(reason="Internal")).items
+    (dead_letter,) = office.list(DeadLetterFilter(reason="Internal")).items
 
-    assert (letter.answer.status, letter.answer.sample) == (200, b"odd")
+    assert (dead_letter.answer.status, dead_letter.answer.sample) == (200, b"odd")
 
 
-def test_a_request_whose_rule_was_never_frozen_is_an_unknown_rule(office, world):
+def test_a_request_whose_rule_version_is_not_stored_is_an_unknown_rule(office, world):
     office.submit(1)
     ports = world.work({}, rules=MemoryRules())
     asyncio.run(Worker(ports, "w1").run())
 
-    (letter,) = office.list(LetterFilter(reason="UnknownRule", status=0)).items
+    (dead_letter,) = office.list(DeadLetterFilter(reason="UnknownRule", status=0)).items
 
-    assert letter.answer is None
+    assert dead_letter.answer is None
 
 
 def test_a_request_that_its_workers_did_not_survive_is_cut_off(office, world):
@@ -140,6 +140,6 @@ def test_a_request_that_its_workers_did_not_survive_is_cut_off(office, world):
         world.now = until
     asyncio.run(Worker(world.work({"https://a.example/0": b"x"}), "w1").run())
 
-    (letter,) = office.list(LetterFilter(reason="CutOff")).items
+    (dead_letter,) = office.list(DeadLetterFilter(reason="CutOff")).items
 
-    assert letter.request.id == request_id
+    assert dead_letter.request.id == request_id

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.ledger import MemoryJournal
-from tests.kit.dead_letters import LetterFilter
+from tests.kit.dead_letters import DeadLetterFilter
 from tests.kit.dead_letters import dead_letters as flow
 from tests.kit.kernel import (
     ConflictError,
@@ -28,7 +28,7 @@ def office(world):
 # ---- the list ----------------------------------------------------------------------------------
 
 
-def test_letters_are_listed_page_by_page(office):
+def test_dead_letters_are_listed_page_by_page(office):
     ids = office.kill(5)
 
     first = office.list(limit=2)
@@ -44,9 +44,9 @@ def test_a_host_is_found_however_it_is_written(office):
     office.kill(2)
     (rare,) = office.kill(1, host="Rare.Example")
 
-    assert [one.request.id for one in office.list(LetterFilter(host="RARE.example:80")).items] == [
-        rare
-    ]
+    assert [
+        one.request.id for one in office.list(DeadLetterFilter(host="RARE.example:80")).items
+    ] == [rare]
 
 
 def test_a_long_look_ends_and_says_where_to_go_on(world):
@@ -56,7 +56,7 @@ def test_a_long_look_ends_and_says_where_to_go_on(world):
 
     pages, cursor = [], None
     while True:
-        pages.append(office.list(LetterFilter(host="rare.example"), cursor=cursor))
+        pages.append(office.list(DeadLetterFilter(host="rare.example"), cursor=cursor))
         cursor = pages[-1].cursor
         if cursor is None:
             break
@@ -71,26 +71,26 @@ def test_a_list_looks_on_by_itself_while_there_is_time(world):
     office.kill(9)
     (rare,) = office.kill(1, host="rare.example")
 
-    page = office.list(LetterFilter(host="rare.example"))
+    page = office.list(DeadLetterFilter(host="rare.example"))
 
     assert ([one.request.id for one in page.items], page.more) == ([rare], False)
 
 
 @pytest.mark.parametrize(
-    ("letters", "field"),
+    ("dead_letters", "field"),
     [
-        (LetterFilter(text=""), "text"),
-        (LetterFilter(text="x" * 256), "text"),
-        (LetterFilter(host="\ud800"), "host"),
-        (LetterFilter(reason=""), "reason"),
-        (LetterFilter(reason="pagegone"), "reason"),
-        (LetterFilter(host="a b"), "host"),
+        (DeadLetterFilter(text=""), "text"),
+        (DeadLetterFilter(text="x" * 256), "text"),
+        (DeadLetterFilter(host="\ud800"), "host"),
+        (DeadLetterFilter(reason=""), "reason"),
+        (DeadLetterFilter(reason="pagegone"), "reason"),
+        (DeadLetterFilter(host="a b"), "host"),
     ],
 )
-def test_a_filter_that_nothing_can_match_is_refused_by_name(office, letters, field):
+def test_a_filter_that_nothing_can_match_is_refused_by_name(office, dead_letters, field):
     for call in (office.list, office.replay, office.purge):
         with pytest.raises(InvalidRequestError) as caught:
-            call(letters)
+            call(dead_letters)
         assert [problem.field for problem in caught.value.problems] == [field]
 
 
@@ -102,7 +102,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused(office):
 # ---- one ---------------------------------------------------------------------------------------
 
 
-def test_one_letter_is_replayed_queued_and_somebody_is_woken(office, world):
+def test_one_dead_letter_is_replayed_queued_and_a_worker_is_woken(office, world):
     first, second = office.kill(2)
 
     found = office.replay_one(first)
@@ -115,7 +115,7 @@ def test_one_letter_is_replayed_queued_and_somebody_is_woken(office, world):
     assert (world.ledger().dead, world.ledger().submitted) == (1, 2)
 
 
-def test_one_letter_is_purged_and_shown_for_the_last_time(office, world):
+def test_one_dead_letter_is_purged_and_shown_for_the_last_time(office, world):
     first, second = office.kill(2)
 
     assert office.purge_one(first).request.id == first
@@ -150,7 +150,7 @@ def test_what_another_caller_changed_meanwhile_is_refused_by_what_it_is_then(wor
             super().purge(*args)
             return super().purge(*args)
 
-    slow = Office(world, letters=Slow(world.store.state))
+    slow = Office(world, dead_letters=Slow(world.store.state))
     with pytest.raises(ConflictError, match="is pending"):
         slow.replay_one(request_id)
     claims = office.take()
@@ -173,7 +173,7 @@ def test_what_has_passed_its_time_is_not_replayed(office, world):
 
 def test_another_tenants_biz_is_unknown(office, world):
     with pytest.raises(UnknownBizError):
-        flow.list_letters(
+        flow.list_dead_letters(
             office.ports, world.tree, "nobody", "docs", ALL, cursor=None, limit=1, now=world.now
         )
 
@@ -208,14 +208,14 @@ def test_only_those_that_are_meant_are_changed(office):
     office.kill(3)
     rare = office.kill(2, host="rare.example")
 
-    assert office.replay(LetterFilter(host="rare.example", reason="PageGone")).count == 2
-    assert office.purge(LetterFilter(reason="FetchTimeout")).count == 0
+    assert office.replay(DeadLetterFilter(host="rare.example", reason="PageGone")).count == 2
+    assert office.purge(DeadLetterFilter(reason="FetchTimeout")).count == 0
 
     assert {one.request.id for one in office.list().items}.isdisjoint(rare)
     assert len(office.list().items) == 3
 
 
-def test_those_past_their_time_are_skipped_told_and_do_not_stand_in_the_way(office, world):
+def test_those_past_their_time_are_skipped_reported_and_do_not_stand_in_the_way(office, world):
     old = office.kill(5)
     world.now += timedelta(seconds=world.biz.ttl_seconds)
     fresh = office.kill(3)
@@ -238,7 +238,7 @@ def test_no_call_changes_more_than_the_most(world):
     assert office.purge(limit=100).count == 2
 
 
-def test_a_replayed_letter_that_dies_again_is_not_met_by_the_cursor(office, world):
+def test_a_replayed_dead_letter_that_dies_again_is_not_met_by_the_cursor(office, world):
     ids = office.kill(4)
     first = office.replay(limit=2)
     claims = office.take()
@@ -255,7 +255,7 @@ def test_a_replayed_letter_that_dies_again_is_not_met_by_the_cursor(office, worl
 def test_who_purged_what_is_in_the_journal(office, world):
     first, *_ = office.kill(5)
     office.purge_one(first)
-    office.purge(LetterFilter(reason="FetchTimeout"))
+    office.purge(DeadLetterFilter(reason="FetchTimeout"))
     office.purge(limit=3)
 
     lines = office.journal.lines(DOCS, world.now, world.now + timedelta(seconds=1), 10)
@@ -272,7 +272,7 @@ def test_a_purge_whose_line_cannot_be_written_is_done_all_the_same(office, world
     away = StoreUnavailableError("mongodb", "away")
 
     class Away(MemoryJournal):
-        def note(self, lane, line):
+        def note(self, queue_key, line):
             raise away
 
     done = Office(world, journal=Away()).purge()

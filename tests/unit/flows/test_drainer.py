@@ -10,15 +10,15 @@ from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
 from tests.kit.worlds.worker import work
 
 
-def put(world, lane, *titles):
+def put(world, queue_key, *titles):
     items = [
         Item(rule="page", url="https://example.org/a", fields={"title": title}) for title in titles
     ]
-    world.data.put(lane, [wire_of(item) for item in items])
+    world.data.put(queue_key, [wire_of(item) for item in items])
 
 
-def titles(world, lane=DOCS):
-    found = world.store.records(lane, world.biz, request_id=None, after=None, limit=9_999)
+def titles(world, queue_key=DOCS):
+    found = world.store.records(queue_key, world.biz, request_id=None, after=None, limit=9_999)
     return sorted(record.fields["title"] for record in found)
 
 
@@ -29,7 +29,7 @@ def drainer(world, batches=BATCHES, **changes):
     return Drainer(ports, "w", world.clock, batches)
 
 
-def test_the_items_of_every_lane_are_stored(world):
+def test_the_items_of_every_queue_are_stored(world):
     put(world, DOCS, "a", "b")
     put(world, OTHER, "c")
 
@@ -39,14 +39,14 @@ def test_the_items_of_every_lane_are_stored(world):
     assert world.data.waiting([DOCS, OTHER]) == [0, 0]
 
 
-def test_a_stage_without_lanes_asks_nobody():
+def test_a_stage_without_queues_asks_nobody():
     world = World()
     world.tree = type(world.tree)(revision="1", stage=world.tree.stage, tenants={}, bizs={})
 
     assert drainer(world, queue=Broken()).drain(world.tree) == 0
 
 
-def test_a_lane_with_many_items_gets_so_many_batches_then_others_have_their_turn(world):
+def test_a_queue_with_many_items_gets_so_many_batches_then_others_have_their_turn(world):
     put(world, DOCS, *(f"{number}" for number in range(2 * BATCH + 1)))
     put(world, OTHER, "other")
     one = drainer(world, 2)
@@ -65,7 +65,7 @@ def test_what_is_no_item_counts_as_done_with(world):
     assert titles(world) == ["a"]
 
 
-class OneLane:
+class OneQueue:
     """A port that fails for one tenant in whatever way it is told."""
 
     def __init__(self, port, method, tenant, error):
@@ -77,11 +77,11 @@ class OneLane:
         if name != self._method:
             return method
 
-        def call(lane, *args):
-            if lane.tenant == self._tenant:
+        def call(queue_key, *args):
+            if queue_key.tenant == self._tenant:
                 self.calls += 1
                 raise self._error
-            return method(lane, *args)
+            return method(queue_key, *args)
 
         return call
 
@@ -90,11 +90,11 @@ class OneLane:
     ("part", "method"), [("store", "store_keyed"), ("queue", "lease"), ("queue", "finish")]
 )
 @pytest.mark.parametrize("error", [ValueError("odd"), StoreUnavailableError("a part", "away")])
-def test_a_lanes_fault_stops_no_other_and_its_items_stay(world, part, method, error):
+def test_a_queues_fault_stops_no_other_and_its_items_stay(world, part, method, error):
     put(world, OTHER, *(f"{number}" for number in range(3)))
     put(world, DOCS, "a")
     port = {"store": world.store, "queue": world.data}[part]
-    faulty = OneLane(port, method, "acme", error)
+    faulty = OneQueue(port, method, "acme", error)
 
     assert drainer(world, **{part: faulty}).drain(world.tree) == 1
 
@@ -113,9 +113,9 @@ def test_each_lease_has_a_token_of_its_own(world):
         def __getattr__(self, name):
             return getattr(world.data, name)
 
-        def lease(self, lane, token, *args):
+        def lease(self, queue_key, token, *args):
             tokens.append(token)
-            return world.data.lease(lane, token, *args)
+            return world.data.lease(queue_key, token, *args)
 
     put(world, DOCS, "a")
     for _ in range(2):  # an invocation that is repeated has the same id

@@ -9,12 +9,12 @@ from tests.fakes.ledger import MemoryJournal
 from tests.fakes.records import MemoryCoverages, MemoryDataQueue
 from tests.fakes.requests import MemoryRequestStore
 from tests.kit.config import Biz, Field, Generation, Rule, Spider, Stage, Tree
-from tests.kit.kernel import Lane, StoreError, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreError, StoreUnavailableError
 from tests.kit.records import (
     BATCH,
     DROPPED,
     MOST_ATTEMPTS,
-    MOST_TOLD,
+    MOST_REPORTED,
     DrainPorts,
     SchemaValidator,
     drain,
@@ -26,7 +26,7 @@ from tests.kit.warned import Warned, named
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
-LANE = Lane("acme", "shop", "main")
+QUEUE_KEY = QueueKey("acme", "shop", "main")
 PLAIN = Rule(fields={"title": Field(css="h1")})
 SCHEMA = {"required": ["sku"], "properties": {"price": {"type": ["number", "null"]}}}
 STRICT = Spider(executor="detail", key=("sku",), schema=SCHEMA)
@@ -40,12 +40,12 @@ class Failing:
         self.away = False
         self.refused = set()
 
-    def store_keyed(self, lane, biz, records, *arguments):
+    def store_keyed(self, queue_key, biz, records, *arguments):
         if self.away:
             raise StoreUnavailableError("mongodb", "no primary")
         if any(one.fields.get("sku") in self.refused for one in records):
             raise StoreError("odd")
-        self._store.store_keyed(lane, biz, records, *arguments)
+        self._store.store_keyed(queue_key, biz, records, *arguments)
 
 
 class World:
@@ -57,7 +57,10 @@ class World:
             generations=(generation,), rules={"detail": PLAIN}, spiders={"product": STRICT}
         )
         self.tree = Tree(
-            revision="1", stage=Stage(), tenants={}, bizs={LANE.tenant: {LANE.biz: self.biz}}
+            revision="1",
+            stage=Stage(),
+            tenants={},
+            bizs={QUEUE_KEY.tenant: {QUEUE_KEY.biz: self.biz}},
         )
         self.store = MemoryRequestStore()
         self.failing = Failing(self.store)
@@ -75,18 +78,20 @@ class World:
         self._tokens = 0
 
     def put(self, *items):
-        self.queue.put(LANE, [each if isinstance(each, bytes) else wire_of(each) for each in items])
+        self.queue.put(
+            QUEUE_KEY, [each if isinstance(each, bytes) else wire_of(each) for each in items]
+        )
 
     def drain(self, now=NOW, count=BATCH):
         self._tokens += 1
         until = now + timedelta(seconds=60)
-        return drain(self.ports, self.tree, LANE, f"w.n.{self._tokens}", now, until, count)
+        return drain(self.ports, self.tree, QUEUE_KEY, f"w.n.{self._tokens}", now, until, count)
 
     def records(self):
-        return self.store.records(LANE, self.biz, request_id=None, after=None, limit=1_000)
+        return self.store.records(QUEUE_KEY, self.biz, request_id=None, after=None, limit=1_000)
 
     def dropped(self):
-        lines = self.journal.lines(LANE, NOW, NOW + timedelta(days=1), 100)
+        lines = self.journal.lines(QUEUE_KEY, NOW, NOW + timedelta(days=1), 100)
         assert {line.kind for line in lines} <= {DROPPED}
         return {line.why: line.count for line in lines}
 
@@ -107,7 +112,7 @@ def test_items_are_stored_and_gone(world):
     done = world.drain()
 
     assert (done.stored, done.dropped, done.given_back, done.away) == (3, 0, 0, False)
-    assert world.queue.waiting([LANE]) == [0]
+    assert world.queue.waiting([QUEUE_KEY]) == [0]
     records = {record.fields.get("sku", "-"): record for record in world.records()}
     assert set(records) == {"A", "B", "-"}
     assert records["A"].rule_version == STRICT.version
@@ -124,7 +129,7 @@ def test_an_item_without_a_request_has_the_beginning_of_its_key_for_one(world):
     assert record.key == key_of("acme", "shop", "product", ("sku",), {"sku": "A"})
     assert record.request_id == record.key[:32]
     assert world.store.records(
-        LANE, world.biz, request_id=record.request_id, after=None, limit=9
+        QUEUE_KEY, world.biz, request_id=record.request_id, after=None, limit=9
     ) == [record]
 
 
@@ -139,7 +144,7 @@ def test_an_item_that_kills_whoever_reads_it_takes_nobody_with_it(world):
     names = [f"A-{number}" for number in range(2 * BATCH)]
     world.put(*map(an_item, [*names[:150], "deadly", *names[150:]]))
     now, deaths = NOW, 0
-    while sum(world.queue.waiting([LANE])):
+    while sum(world.queue.waiting([QUEUE_KEY])):
         now += timedelta(seconds=61)
         try:
             world.drain(now)
@@ -153,7 +158,7 @@ def test_an_item_that_kills_whoever_reads_it_takes_nobody_with_it(world):
 
 
 @pytest.mark.parametrize("facts", [{}, {"key": "mine"}, {"request": "42"}], ids=str)
-def test_a_repeat_replaces_whatever_the_item_is_told_by(world, facts):
+def test_a_repeat_replaces_whatever_the_item_is_reported_by(world, facts):
     for _ in range(2):
         world.put(an_item("A", "detail", **facts), an_item("A", "detail", **facts))
         world.drain()
@@ -162,7 +167,7 @@ def test_a_repeat_replaces_whatever_the_item_is_told_by(world, facts):
     assert (record.request_id == 42) == ("request" in facts)
 
 
-def test_items_that_nothing_tells_apart_but_what_they_have_are_different_records(world):
+def test_items_that_nothing_reports_apart_but_what_they_have_are_different_records(world):
     world.put(
         an_item("A", "detail"),
         an_item("B", "detail"),
@@ -201,7 +206,7 @@ def test_what_is_no_item_is_dropped_and_the_journal_says_why(world):
     done = world.drain()
 
     assert (done.stored, done.dropped) == (1, 9)
-    assert world.queue.waiting([LANE]) == [0]
+    assert world.queue.waiting([QUEUE_KEY]) == [0]
     dropped = world.dropped()
     assert sum(dropped.values()) == 9
     assert sorted(count for why, count in dropped.items() if why.startswith("sku: ")) == [1, 2]
@@ -217,7 +222,7 @@ def test_the_journal_gets_few_lines_of_many_reasons(world):
     assert world.drain().dropped == 98
 
     assert sum(world.dropped().values()) == 98
-    assert len(world.dropped()) <= MOST_TOLD + 1
+    assert len(world.dropped()) <= MOST_REPORTED + 1
 
 
 def test_what_the_store_cannot_hold_is_dropped_alone(world):
@@ -229,7 +234,7 @@ def test_what_the_store_cannot_hold_is_dropped_alone(world):
     assert (done.stored, done.dropped) == (5, 2)
     assert [why.endswith("odd") for why in world.dropped()] == [True]
     assert sum(world.dropped().values()) == 2
-    assert world.queue.waiting([LANE]) == [0]
+    assert world.queue.waiting([QUEUE_KEY]) == [0]
 
 
 def test_while_the_store_is_away_items_wait_and_are_never_dropped(world):
@@ -239,7 +244,7 @@ def test_while_the_store_is_away_items_wait_and_are_never_dropped(world):
         done = world.drain()
         assert (done.stored, done.given_back, done.away) == (0, 2, True)
         assert done.dropped == (number == 0)
-    assert world.queue.waiting([LANE]) == [2]
+    assert world.queue.waiting([QUEUE_KEY]) == [2]
     assert [error for error, _ in world.warned.errors] == [
         "StoreUnavailableError"
     ] * MOST_ATTEMPTS * 2
@@ -254,14 +259,14 @@ def test_an_item_that_kills_its_workers_is_dropped_in_the_end(world):
     now = NOW
     for number in range(MOST_ATTEMPTS):
         now = NOW + number * timedelta(seconds=60)
-        assert world.queue.lease(LANE, f"dead{number}", 9, now, now + timedelta(seconds=60))
+        assert world.queue.lease(QUEUE_KEY, f"dead{number}", 9, now, now + timedelta(seconds=60))
 
     done = world.drain(now + timedelta(seconds=60))
 
     assert (done.stored, done.dropped) == (0, 1)
     [why] = world.dropped()
     assert f" {MOST_ATTEMPTS} times" in why
-    assert world.queue.waiting([LANE]) == [0]
+    assert world.queue.waiting([QUEUE_KEY]) == [0]
 
 
 def test_a_worker_that_dies_after_storing_leaves_one_record(world):
@@ -286,7 +291,7 @@ def test_a_worker_that_dies_after_storing_leaves_one_record(world):
 
 def test_an_older_item_that_comes_late_does_not_replace_a_newer_one(world):
     world.put(an_item("A", fields={"sku": "A", "price": 1}))
-    world.queue.lease(LANE, "dead.n.1", BATCH, NOW, UNTIL)  # and its worker dies
+    world.queue.lease(QUEUE_KEY, "dead.n.1", BATCH, NOW, UNTIL)  # and its worker dies
     world.put(an_item("A", fields={"sku": "A", "price": 2}))
 
     world.drain()
@@ -297,8 +302,8 @@ def test_an_older_item_that_comes_late_does_not_replace_a_newer_one(world):
 
 def test_of_one_batch_the_last_item_is_the_newest_whatever_order_they_come_in(world):
     world.put(*(an_item("A", fields={"sku": "A", "price": price}) for price in (1, 2, 3)))
-    leased = world.queue.lease(LANE, "dead.n.1", 1, NOW, UNTIL)
-    world.queue.lease(LANE, "dead.n.2", 1, NOW, UNTIL + timedelta(seconds=60))
+    leased = world.queue.lease(QUEUE_KEY, "dead.n.1", 1, NOW, UNTIL)
+    world.queue.lease(QUEUE_KEY, "dead.n.2", 1, NOW, UNTIL + timedelta(seconds=60))
     assert len(leased) == 1
 
     prices = []
@@ -350,7 +355,7 @@ def test_the_coverage_of_what_was_stored_is_counted(world):
 
     world.drain()
 
-    assert world.coverages.of(LANE) == {
+    assert world.coverages.of(QUEUE_KEY) == {
         ("product", STRICT.version): Coverage(records=2, fields={"sku": 2, "price": 1})
     }
 
@@ -361,7 +366,7 @@ def test_items_that_their_schema_does_not_take_are_counted_as_rejected(world):
     done = world.drain()
 
     assert (done.stored, done.dropped) == (1, 2)
-    (found,) = world.coverages.of(LANE).values()
+    (found,) = world.coverages.of(QUEUE_KEY).values()
     assert (found.records, found.rejected) == (2, 1)
 
 
@@ -379,4 +384,4 @@ def test_a_journal_or_a_count_that_is_away_keeps_nothing_from_being_stored(world
 
     assert (done.stored, done.dropped) == (1, 1)
     assert world.warned.errors == [named(error)]
-    assert world.queue.waiting([LANE]) == [0]
+    assert world.queue.waiting([QUEUE_KEY]) == [0]

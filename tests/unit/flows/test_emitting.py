@@ -21,7 +21,7 @@ def test_what_is_seen_is_emitted(world):
     assert count == len(metrics.put_metrics)
 
 
-def test_every_second_is_emitted_once_however_irregular_the_looks_are(world):
+def test_every_second_is_emitted_once_however_irregular_the_evaluations_are(world):
     metrics, put_in = Metrics(), 0
     emitter = Emitter(metrics)
     for pause in (3, 1, 61, 5, 0, 80, 2, 59):

@@ -4,16 +4,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.jobs import MemoryJobReopening
-from tests.kit.frontier import Offer, Seed, SeedState, seed_key
+from tests.kit.frontier import Seed, SeedSpec, SeedState, seed_key
 from tests.kit.jobs import (
     KEPT,
+    LOCK,
     TERM,
-    TURN,
     JobState,
     advance,
     can_advance,
     end_jobs,
-    end_lost_jobs,
+    end_orphaned_jobs,
     ending,
 )
 from tests.kit.kernel import StoreUnavailableError, to_ms
@@ -116,7 +116,7 @@ def a_seed(world: World, **changes: object) -> Seed:
     facts: dict = {
         "key": seed_key(url).hex(),
         "segment": "always",
-        "offer": Offer(url=url, rule="page", job="june"),
+        "spec": SeedSpec(url=url, rule="page", job="june"),
         "state": SeedState.READY,
         "offered_at": world.now,
         "due_at": world.now,
@@ -144,13 +144,13 @@ def test_a_seed_that_waits_keeps_the_job_it_is_of(world):
 
 def test_a_seed_of_another_job_keeps_nobody(world):
     all_done(world)
-    offer = Offer(url="https://example.org/next", rule="page", job="july")
-    world.seeds.insert(DOCS, world.biz, [a_seed(world, offer=offer)])
+    spec = SeedSpec(url="https://example.org/next", rule="page", job="july")
+    world.seeds.insert(DOCS, world.biz, [a_seed(world, spec=spec)])
 
     assert look(world) == 1
 
 
-def test_a_seed_that_was_handed_out_keeps_it_until_its_request_has_ended(world):
+def test_a_dispatched_seed_counts_as_open_until_its_request_has_ended(world):
     all_done(world)
     handed = a_seed(world, state=SeedState.HANDED, request=2**62, handed_at=world.now)
     world.seeds.insert(DOCS, world.biz, [handed])
@@ -168,7 +168,7 @@ def test_a_seed_that_was_handed_out_keeps_it_until_its_request_has_ended(world):
     assert job_of(world).counts["done"] == 3
 
 
-def test_a_job_with_more_seeds_than_are_looked_at_has_not_ended(world):
+def test_a_job_with_more_open_seeds_than_are_read_has_not_ended(world):
     all_done(world)
     ended = tasks(world)[0]
     of_it = {"state": SeedState.HANDED, "request": ended.id, "handed_at": world.now}
@@ -178,7 +178,7 @@ def test_a_job_with_more_seeds_than_are_looked_at_has_not_ended(world):
     assert look(world) == 0
 
 
-def test_seeds_that_became_tasks_while_it_was_looked_at_are_counted(world):
+def test_seeds_that_became_tasks_during_the_poll_are_counted(world):
     all_done(world)
     first = tasks(world)[0]
 
@@ -195,7 +195,7 @@ def test_seeds_that_became_tasks_while_it_was_looked_at_are_counted(world):
 # ---- trouble -----------------------------------------------------------------------------------
 
 
-def test_a_ledger_that_cannot_be_read_is_looked_at_again_and_stops_no_other(world):
+def test_an_unreadable_ledger_is_polled_again_and_stops_no_other_job(world):
     all_done(world)
     begin(world, 1, "theirs", tenant="acme")
     run(world)
@@ -226,7 +226,7 @@ def test_a_biz_that_is_gone_or_never_right_leaves_its_job_standing(world):
     assert look(world) == 1
 
 
-def test_more_jobs_than_a_round_has_are_all_looked_at(world):
+def test_more_jobs_than_a_round_reads_are_all_polled(world):
     names = [f"j{number}" for number in range(2 * ending.JOBS_A_ROUND + 1)]
     for name in names:
         begin(world, 1, name)
@@ -237,7 +237,7 @@ def test_more_jobs_than_a_round_has_are_all_looked_at(world):
     assert look(world) == len(names)
 
 
-def test_no_job_is_looked_at_without_time(world):
+def test_no_job_is_polled_without_time(world):
     all_done(world)
 
     assert end_jobs(world.ending(), world.tree, world.clock, lambda: 0.0) == 0
@@ -248,7 +248,7 @@ def test_no_job_is_looked_at_without_time(world):
 # ---- rounds ------------------------------------------------------------------------------------
 
 
-def test_a_round_ends_jobs_and_makes_tasks_when_it_is_its_turn(world):
+def test_a_round_that_has_the_lock_ends_jobs_and_makes_tasks(world):
     all_done(world)
     begin(world, 5, "july")
 
@@ -260,26 +260,26 @@ def test_a_round_ends_jobs_and_makes_tasks_when_it_is_its_turn(world):
     assert can_advance(world.advancing(), world.now) is True
 
 
-def test_a_round_is_one_at_a_time_and_its_turn_is_given_back(world):
+def test_one_round_at_a_time_runs_and_releases_its_lock(world):
     begin(world, 5)
-    world.watch.take_turn(TURN, "other", timedelta(), TERM)
+    world.detector.acquire_lock(LOCK, "other", timedelta(), TERM)
 
     assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).mine is False
-    world.watch.end_turn(TURN, "other")
+    world.detector.release_lock(LOCK, "other")
     later(world)
     assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
 
 
 def test_while_redis_is_away_there_is_no_round(world):
     begin(world, 5)
-    ports = world.advancing(watch=Failing(world.watch, take_turn=1, end_turn=1))
+    ports = world.advancing(detector=Failing(world.detector, acquire_lock=1, release_lock=1))
 
     assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).mine is False
     assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
     assert len(world.warnings) == 2
 
 
-def test_a_home_node_that_is_away_is_heard_of_and_keeps_no_turn(world):
+def test_an_unavailable_home_node_is_reported_and_leaves_the_lock_free(world):
     begin(world, 5)
     away = world.expanding(jobs=Failing(world.jobs, expandable=1))
 
@@ -292,7 +292,7 @@ def test_a_home_node_that_is_away_is_heard_of_and_keeps_no_turn(world):
 # ---- turns of those that run -------------------------------------------------------------------
 
 
-def test_a_job_that_does_not_move_is_looked_at_less_and_less_often(world):
+def test_a_stalled_job_is_polled_less_and_less_often(world):
     begin(world, 3)
     run(world)
     waits = []
@@ -339,7 +339,7 @@ def test_a_biz_that_does_not_answer_is_asked_once_a_round(world):
     assert len(world.warnings) == 1
 
 
-def test_a_tenant_whose_looks_take_long_goes_on_after_the_others(world):
+def test_a_tenant_with_slow_ledgers_goes_on_after_the_others(world):
     for number in range(4):
         begin(world, 1, f"j{number}")
     begin(world, 1, "theirs", tenant="acme")
@@ -348,17 +348,17 @@ def test_a_tenant_whose_looks_take_long_goes_on_after_the_others(world):
     asked = []
 
     class Slow:
-        def totals(self, lane, biz, now, job):
+        def totals(self, queue_key, biz, now, job):
             asked.append(job)
-            world.now += ending.SHARE if lane.tenant == "default" else timedelta()
-            return world.ledgers.totals(lane, biz, now, job)
+            world.now += ending.SHARE if queue_key.tenant == "default" else timedelta()
+            return world.ledgers.totals(queue_key, biz, now, job)
 
     look(world, ledgers=Slow())
     assert sorted(asked) == ["j0", "j1", "j2", "j3", "theirs"]
     assert "theirs" in asked[:2]
 
 
-def test_a_job_that_is_retried_while_its_end_is_looked_at_does_not_end(world):
+def test_a_job_retried_while_its_ledger_is_read_does_not_end(world):
     all_done(world)
     reopening = MemoryJobReopening(world.jobs)
 
@@ -424,10 +424,10 @@ def test_a_biz_that_comes_back_or_is_not_valid_keeps_its_jobs(world):
     assert job_of(world).state is JobState.EXPANDING
 
 
-def test_lost_jobs_are_left_without_time(world):
+def test_orphaned_jobs_are_left_where_no_time_is(world):
     begin(world, 2)
     world.tree = replace(world.tree, bizs={})
     for _ in range(2):
-        assert end_lost_jobs(world.lost, world.tree, world.now, lambda: 0.0) == 0
+        assert end_orphaned_jobs(world.lost, world.tree, world.now, lambda: 0.0) == 0
         world.now += 2 * KEPT
     assert job_of(world).state is JobState.EXPANDING

@@ -4,7 +4,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tests.fakes.requests import MemoryRules
-from tests.kit.fetching import NO_ERRAND
+from tests.kit.fetching import NO_FETCH_CONTEXT
 from tests.kit.kernel import ConnectFailedError, ThrottledError, to_ms
 from tests.kit.requests import Entry, Page, State
 from tests.kit.worker import GIVE_UP, Worker
@@ -77,7 +77,7 @@ def test_a_page_that_the_rule_cannot_read_is_dead_and_says_which_field(world):
     assert "title: is missing" in tracked(world, an_id).error
 
 
-def test_a_rule_that_was_never_frozen_is_a_reason(world):
+def test_a_rule_version_that_is_not_stored_is_a_reason(world):
     [an_id] = submitted(world, "https://example.org/a")
 
     work(world, {}, rules=MemoryRules())
@@ -144,7 +144,7 @@ class SlowFetcher:
         self.go = asyncio.Event()
         self.asked = 0
 
-    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+    async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
         self.asked += 1
         self.started.set()
         await self.go.wait()
@@ -366,7 +366,7 @@ def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
     }
 
     class Site:
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             given = answers[body.url].pop(0)
             if isinstance(given, Exception):
                 raise given

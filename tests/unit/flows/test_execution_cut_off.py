@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fetching import NO_ERRAND
+from tests.kit.fetching import NO_FETCH_CONTEXT
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.requests import PARKED_BATCHES, State
+from tests.kit.requests import DEFERRED_BATCHES, State
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import DOCS, OTHER, World
 from tests.kit.worlds.worker import quick_tree, states
@@ -33,7 +33,7 @@ def work(world: World, **changes: object):
     return worlds.work(world, PAGES, **changes)
 
 
-class Held:
+class LeasedRequest:
     """Downloads that end when the test lets them."""
 
     def __init__(self, world: World, until: Callable[[], bool]) -> None:
@@ -41,11 +41,11 @@ class Held:
         self._until = until
         self.begun = 0
 
-    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+    async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
         self.begun += 1
         while not self._until():  # noqa: ASYNC110  what it waits for happens in other threads
             await asyncio.sleep(0.001)
-        return await self._fetcher.fetch(body, limits, passage, errand)
+        return await self._fetcher.fetch(body, limits, hop_guard, fetch_context)
 
 
 def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(world):
@@ -53,17 +53,17 @@ def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(wor
     ids = submitted(world, 6)
     buried = []
 
-    def bury_then_wait() -> bool:
+    def reap_then_wait() -> bool:
         if not buried:
             held = world.book.leases(DOCS)
             entries = [entry for _, entry in held]
-            world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
-            world.watch.bury("w")
+            world.revocation.revoke(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+            world.detector.reap("w")
             buried.extend(entries)
             return False
-        return world.watch.pulses() != []
+        return world.detector.heartbeats() != []
 
-    report = work(world, fetcher=Held(world, bury_then_wait))
+    report = work(world, fetcher=LeasedRequest(world, reap_then_wait))
 
     assert report.lost >= 2, "what was under way was another's"
     assert {world.store.get(DOCS, world.biz, one).attempts for one in ids} <= {1, 2}
@@ -89,7 +89,7 @@ def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
     def until_given_back() -> bool:
         return states(world, ids).count(State.PENDING) == 4
 
-    report = work(world, workers=Silent(world), fetcher=Held(world, until_given_back))
+    report = work(world, workers=Silent(world), fetcher=LeasedRequest(world, until_given_back))
 
     assert (report.done, report.handed_back) == (2, 4), "what ran was finished, and stored"
     assert report.stopped_because == "cut off"
@@ -106,11 +106,11 @@ class Silent:
         self._world = world
         self.left = silent_beats
 
-    def beat(self, worker, now, card):
+    def beat(self, worker, now, worker_status):
         self.left -= 1
         if self.left >= 0:
             raise StoreUnavailableError("redis", "no answer")
-        return self._world.workers.beat(worker, now, card)
+        return self._world.workers.beat(worker, now, worker_status)
 
     def __getattr__(self, name):
         return getattr(self._world.workers, name)
@@ -123,20 +123,20 @@ class AwayFor:
         self._store = world.store
         self._until = until
 
-    def settle(self, lane, *args):
-        if lane == DOCS and not self._until():
+    def settle(self, queue_key, *args):
+        if queue_key == DOCS and not self._until():
             raise StoreUnavailableError("mongodb", "away")
-        return self._store.settle(lane, *args)
+        return self._store.settle(queue_key, *args)
 
     def __getattr__(self, name):
         return getattr(self._store, name)
 
 
-def all_done(world: World, lane) -> bool:
-    return world.ledgers.totals(lane, world.biz, world.now).open == 0
+def all_done(world: World, queue_key) -> bool:
+    return world.ledgers.totals(queue_key, world.biz, world.now).open == 0
 
 
-def test_outcomes_for_a_node_that_is_away_do_not_keep_other_lanes_waiting(world):
+def test_outcomes_for_a_node_that_is_away_do_not_keep_other_queues_waiting(world):
     """A worker holds 4 + 3 * 1 requests; so many of the lane whose node is away would fill it."""
     world.tree = quick_tree(world, concurrency=4, batch=1)
     ids = submitted(world, 12)
@@ -149,14 +149,14 @@ def test_outcomes_for_a_node_that_is_away_do_not_keep_other_lanes_waiting(world)
     assert report.done + report.left == 24
 
 
-def test_what_there_is_no_room_to_park_is_left_to_its_lease(world):
+def test_what_there_is_no_room_to_defer_is_left_to_its_lease(world):
     world.tree = quick_tree(world, concurrency=4, batch=1, lease_seconds=600.0)
     ids = submitted(world, 12)
     submitted(world, 12, tenant="acme")
 
     report = work(world, store=AwayFor(world, lambda: all_done(world, OTHER)))
 
-    assert report.left <= 12 - PARKED_BATCHES
+    assert report.left <= 12 - DEFERRED_BATCHES
     world.now += timedelta(seconds=601)
     work(world)
     assert states(world, ids) == [State.DONE] * 12
@@ -170,21 +170,21 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world):
     world.tree = quick_tree(world, concurrency=1, batch=12)
     ids = submitted(world, 12)
 
-    class Freezing(Held):
+    class Freezing(LeasedRequest):
         """The first download takes so long that others take all but it from the worker."""
 
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             if self.begun == 0:
                 entries = [entry for _, entry in world.book.leases(DOCS)]
-                world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+                world.revocation.revoke(DOCS, world.biz, entries, "w", "x", "dead", world.now)
                 until = world.now + timedelta(minutes=5)
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
-                world.watch.bury("w")
+                world.detector.reap("w")
                 # The whole process stands still, as under SIGSTOP.
                 eventually(self._until, what="the frozen process thaws")
-            return await super().fetch(body, limits, passage, errand)
+            return await super().fetch(body, limits, hop_guard, fetch_context)
 
-    fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
+    fetcher = Freezing(world, lambda: bool(world.detector.heartbeats()))
 
     report = work(world, fetcher=fetcher)
 
@@ -215,18 +215,18 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world):
             super().__init__(PAGES)
             self.sent = 0
 
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             if self.sent == 0:
                 self.sent = 1
                 entries = [entry for _, entry in world.book.leases(DOCS)]
-                world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+                world.revocation.revoke(DOCS, world.biz, entries, "w", "x", "dead", world.now)
                 until = world.now + timedelta(minutes=5)
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
-                world.watch.bury("w")
+                world.detector.reap("w")
                 # The whole process stands still.
-                eventually(world.watch.pulses, what="its heart beats anew")
+                eventually(world.detector.heartbeats, what="its heart beats anew")
                 return await super().fetch(body, limits)
-            page = await super().fetch(body, limits, passage, errand)
+            page = await super().fetch(body, limits, hop_guard, fetch_context)
             self.sent += 1
             begun.set()
             return page

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.config import DetectorLimits
-from tests.kit.fetching import NO_ERRAND
+from tests.kit.fetching import NO_FETCH_CONTEXT
 from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
 from tests.kit.requests import CUT_OFF, CUT_OFFS, Entry, State
 from tests.kit.warned import named
@@ -67,10 +67,10 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
     ids = submitted(world, *URLS)
 
     class Fetcher:
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             if body.url in URLS[:10]:
                 raise error
-            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
+            return await world.work(PAGES).fetcher.fetch(body, limits, hop_guard, fetch_context)
 
     class Extractor(Titles):
         def harvest(self, rule, page, depth=0, meta=None):
@@ -87,10 +87,10 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
     assert world.warned.errors == [named(error)] * 10
 
 
-def test_outcomes_that_break_the_store_are_buried_alone(world):
+def test_outcomes_that_break_the_store_are_dead_lettered_alone(world):
     ids = submitted(world, *URLS)
 
-    def has_poison(lane, biz, outcomes, *_):
+    def has_poison(queue_key, biz, outcomes, *_):
         return any(
             claim.request.id == ids[3] and getattr(outcome, "records", ())
             for claim, outcome in outcomes
@@ -107,7 +107,7 @@ def test_outcomes_that_break_the_store_are_buried_alone(world):
 def test_a_dead_letter_that_breaks_the_store_is_left_to_its_lease(world):
     ids = submitted(world, *URLS[:3])
 
-    def has_poison(lane, biz, outcomes, *_):
+    def has_poison(queue_key, biz, outcomes, *_):
         return any(claim.request.id == ids[1] for claim, _ in outcomes)
 
     store = Raising(world.store, "settle", TypeError("cannot be encoded"), has_poison)
@@ -146,12 +146,12 @@ def beating(world, seconds):
     return replace(world.tree, stage=replace(world.tree.stage, detector=limits))
 
 
-def test_the_heart_outlives_what_it_did_not_foresee(world):
+def test_the_heartbeat_outlives_what_it_did_not_foresee(world):
     world.tree = beating(world, 0.001)
     beats = []
 
     class Workers:
-        def beat(self, worker, now, card):
+        def beat(self, worker, now, worker_status):
             beats.append(worker)
             raise ValueError("odd")
 
@@ -161,9 +161,9 @@ def test_the_heart_outlives_what_it_did_not_foresee(world):
     submitted(world, *URLS[:2])
 
     class Patient:
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             await until(lambda: len(beats) >= 5)
-            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
+            return await world.work(PAGES).fetcher.fetch(body, limits, hop_guard, fetch_context)
 
     assert work(world, workers=Workers(), fetcher=Patient()).done == 2
 
@@ -201,7 +201,7 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
     submitted(world, *URLS[:2])
     tokens = set()
 
-    def remember(lane, token, *_):
+    def remember(queue_key, token, *_):
         tokens.add(token)
         return False
 
@@ -217,11 +217,11 @@ def test_a_worker_that_slept_through_its_lease_goes_on_with_the_page_it_was_at(w
     asked = []
 
     class Fetcher:
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
             asked.append(body.url)
             world.now += timedelta(minutes=10)  # stopped, and gone on later
             await until(lambda: tracked(world, an_id).attempts == 2)
-            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
+            return await world.work(PAGES).fetcher.fetch(body, limits, hop_guard, fetch_context)
 
     report = work(world, PAGES, fetcher=Fetcher())
 
@@ -234,7 +234,7 @@ def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(
     [an_id] = submitted(world, URLS[0])
     attempts = []
 
-    def claimed_anew(lane, biz, outcomes, *_):
+    def claimed_anew(queue_key, biz, outcomes, *_):
         attempts.append(outcomes[0][0].attempt)
         if len(attempts) == 1:
             world.now += timedelta(minutes=10)
@@ -249,12 +249,15 @@ def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(
     assert tracked(world, an_id).state == State.DONE
 
 
-def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world):
+def test_a_queue_whose_node_is_away_does_not_hold_up_the_others(world):
     world.pace(rest=60.0)
     submitted(world, URLS[0], tenant="acme")
     submitted(world, *URLS)  # four batches
     down = Raising(
-        world.store, "claim", StoreUnavailableError("x", "away"), lambda lane, *_: lane == OTHER
+        world.store,
+        "claim",
+        StoreUnavailableError("x", "away"),
+        lambda queue_key, *_: queue_key == OTHER,
     )
     left = [600.0]
 

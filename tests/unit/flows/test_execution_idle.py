@@ -55,9 +55,9 @@ class SlowToStore:
         return getattr(self._store, name)
 
 
-def test_who_leaves_waits_for_the_seeds_that_are_being_handed_out(world):
+def test_a_leaving_worker_waits_for_seeds_that_are_being_dispatched(world):
     """They are not ready any more and not queued yet: both looks would find nothing to do."""
-    world.pace(sow=0.0)
+    world.pace(dispatch_seeds=0.0)
     first, second = "https://example.org/1", "https://example.org/2"
     submitted(world, first)
     store = SlowToStore(world)

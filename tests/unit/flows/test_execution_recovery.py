@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fetching import NO_ERRAND
+from tests.kit.fetching import NO_FETCH_CONTEXT
 from tests.kit.recovery import recovery
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import World
@@ -28,12 +28,12 @@ class Slow:
         self.begun = threading.Event()
         self.ends = threading.Event()
 
-    def expire(self, lane, *args):
-        self.asked.append(lane)
+    def expire(self, queue_key, *args):
+        self.asked.append(queue_key)
         self.begun.set()
         if not self.ends.wait(60):
             raise TimeoutError
-        return self._store.expire(lane, *args)
+        return self._store.expire(queue_key, *args)
 
     def __getattr__(self, name):
         return getattr(self._store, name)
@@ -46,9 +46,9 @@ class Waiting:
         self._fetcher = world.work(PAGES).fetcher
         self._begun = begun
 
-    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
+    async def fetch(self, body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
         await worlds.until(self._begun.is_set)
-        return await self._fetcher.fetch(body, limits, passage, errand)
+        return await self._fetcher.fetch(body, limits, hop_guard, fetch_context)
 
 
 def work(world: World, slow: Slow):
@@ -62,7 +62,7 @@ def parts_at_work() -> list[threading.Thread]:
 
 
 def is_free(world: World) -> bool:
-    return world.watch.take_turn(recovery.TURN, "next", timedelta(), timedelta())
+    return world.detector.acquire_lock(recovery.LOCK, "next", timedelta(), timedelta())
 
 
 def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world):

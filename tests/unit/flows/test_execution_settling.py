@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.frontier import SeedState, hand_out, offer
+from tests.kit.frontier import SeedState, add, dispatch
 from tests.kit.kernel import StoreConflictError, StoreError
 from tests.kit.requests import Dead, Page, State
 from tests.kit.worlds.doubles import Failing
-from tests.kit.worlds.frontier import an_offer, url
+from tests.kit.worlds.frontier import a_spec, url
 from tests.kit.worlds.memory import DOCS, World
 from tests.kit.worlds.worker import submitted, tracked, work
 
@@ -17,7 +17,7 @@ PAGES = dict.fromkeys(URLS, b"x")
 
 @pytest.fixture(autouse=True)
 def _quick(world):
-    world.pace(sow=0.01)
+    world.pace(dispatch_seeds=0.01)
 
 
 class Refusing:
@@ -30,13 +30,13 @@ class Refusing:
         self._dead = dead
         self.calls = 0
 
-    def settle(self, lane, biz, outcomes, *args):
+    def settle(self, queue_key, biz, outcomes, *args):
         self.calls += 1
         for claim, outcome in outcomes:
             refused = not (self._dead and isinstance(outcome, Dead))
             if claim.request.id in self._ids and refused:
                 raise self._error
-        return self._store.settle(lane, biz, outcomes, *args)
+        return self._store.settle(queue_key, biz, outcomes, *args)
 
     def __getattr__(self, name):
         return getattr(self._store, name)
@@ -71,7 +71,7 @@ def test_a_worker_that_is_to_leave_waits_for_the_store_while_there_is_time(
     assert (report.done, site.asked) == (done, len(URLS))
 
 
-def test_an_outcome_that_the_store_never_takes_is_buried_and_not_tried_for_ever(world):
+def test_an_outcome_that_the_store_never_takes_is_dead_lettered_and_not_tried_for_ever(world):
     ids = submitted(world, *URLS)
     store = Refusing(world, ids[2:4], StoreConflictError("never"), dead=True)
 
@@ -84,7 +84,7 @@ def test_an_outcome_that_the_store_never_takes_is_buried_and_not_tried_for_ever(
     assert (found.state, found.reason) == (State.DEAD, "Unstorable")
 
 
-def test_what_cannot_even_be_buried_is_left_to_its_lease_counted_and_told(world):
+def test_what_cannot_even_be_dead_lettered_is_left_to_its_lease_counted_and_reported(world):
     ids = submitted(world, *URLS)
     store = Refusing(world, ids[2:4], StoreError("the node's URI is not usable"), dead=False)
 
@@ -97,21 +97,21 @@ def test_what_cannot_even_be_buried_is_left_to_its_lease_counted_and_told(world)
     assert {world.store.get(DOCS, world.biz, one).state for one in ids[2:4]} == {State.LEASED}
 
 
-def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its_seed(world):
-    offer(world.seeding(), DOCS, world.biz, [an_offer(1), an_offer(2)], world.now)
-    hand_out(world.seeding(), world.tree, DOCS, world.biz, world.now)
+def test_a_page_whose_records_the_store_refuses_is_dead_in_the_report_and_for_its_seed(world):
+    add(world.seeding(), DOCS, world.biz, [a_spec(1), a_spec(2)], world.now)
+    dispatch(world.seeding(), world.tree, DOCS, world.biz, world.now)
 
     class Burying:
         """A store that cannot hold the records of one page."""
 
-        def settle(self, lane, biz, outcomes, *args):
+        def settle(self, queue_key, biz, outcomes, *args):
             buried = {
                 claim.request.id: Dead("too large", "Unstorable")
                 for claim, _ in outcomes
                 if claim.request.body.url == url(2)
             }
             ends = [(claim, buried.get(claim.request.id, end)) for claim, end in outcomes]
-            return replace(world.store.settle(lane, biz, ends, *args), buried=buried)
+            return replace(world.store.settle(queue_key, biz, ends, *args), buried=buried)
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -120,7 +120,7 @@ def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its
 
     assert (report.done, report.dead, report.records) == (1, 1, 1)
     seeds = world.seeds.find(DOCS, world.biz, segment=None, state=None, after=None, limit=9)
-    ends = {seed.offer.url: (seed.state, seed.why) for seed in seeds}
+    ends = {seed.spec.url: (seed.state, seed.why) for seed in seeds}
     assert ends[url(1)] == (SeedState.FINISHED, "")
     state, why = ends[url(2)]
     assert state is SeedState.FAILED

@@ -31,7 +31,7 @@ def test_a_job_becomes_as_many_tasks_as_it_has_each_once(world):
     assert run(world).batches == 0
 
 
-def test_tasks_have_the_rule_and_the_version_that_the_job_froze(world):
+def test_tasks_have_the_rule_version_of_their_job(world):
     job = begin(world, 2)
     edited = replace(world.biz.rules["page"], fields={})
     world.tree = make_tree(make_biz(rules={"page": edited}))

@@ -110,7 +110,7 @@ def test_a_job_has_some_tasks_however_many_of_others_are_queued(world):
     assert (job_of(world).expanded, job_of(world).trouble) == (2_000, None)
 
 
-def test_where_clients_have_filled_the_biz_that_is_told(world):
+def test_where_clients_have_filled_the_biz_that_is_reported(world):
     bounded(world, max_backlog=2_000)
     clients_submit(world, 1_900)
     begin(world, 5_000)

@@ -79,8 +79,8 @@ def test_a_part_of_the_nodes_that_is_away_refuses_its_own_alone(world):
     begin(world, 4)
 
     class Half:
-        def insert(self, lane, biz, requests, repeatable=frozenset()):
-            inserted = world.store.insert(lane, biz, requests[:2], repeatable)
+        def insert(self, queue_key, biz, requests, repeatable=frozenset()):
+            inserted = world.store.insert(queue_key, biz, requests[:2], repeatable)
             refused = {one.id: StoreUnavailableError("east", "10.0.0.7") for one in requests[2:]}
             return replace(inserted, refused=refused)
 
@@ -102,10 +102,10 @@ def test_what_can_never_be_stored_is_refused_alone(world):
     begin(world, 4)
 
     class Picky:
-        def insert(self, lane, biz, requests, repeatable=frozenset()):
+        def insert(self, queue_key, biz, requests, repeatable=frozenset()):
             if any(one.body.url.endswith("/3") for one in requests):
                 raise StoreError("mongodb cannot hold it")
-            return world.store.insert(lane, biz, requests, repeatable)
+            return world.store.insert(queue_key, biz, requests, repeatable)
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -131,10 +131,10 @@ def test_no_fault_of_one_job_stops_another(world, error, said):
     begin(world, 3, "theirs", tenant="acme")
 
     class Odd:
-        def take(self, lane, kind, count):
-            if lane == DOCS:
+        def take(self, queue_key, kind, count):
+            if queue_key == DOCS:
                 raise error
-            return world.ids.take(lane, kind, count)
+            return world.ids.take(queue_key, kind, count)
 
     run(world, ids=Odd())
 

@@ -15,7 +15,7 @@ from tests.kit.explain import (
     StepKind,
     explain,
 )
-from tests.kit.fleet import Card, Pulse
+from tests.kit.fleet import WorkerHeartbeats, WorkerStatus
 from tests.kit.kernel import InvalidRequestError, NotFoundError, to_ms
 from tests.kit.mongo import LOG_LENGTH
 from tests.kit.queue import Depth
@@ -30,22 +30,22 @@ class Stored:
     """A store, a queue and a watch that say what the test says."""
 
     def __init__(
-        self, tracked: Tracked, depth: Depth, came: dict[int, int], *pulses: Pulse
+        self, tracked: Tracked, depth: Depth, came: dict[int, int], *heartbeats: WorkerHeartbeats
     ) -> None:
-        self._tracked, self._depth, self._pulses = tracked, depth, list(pulses)
+        self._tracked, self._depth, self._heartbeats = tracked, depth, list(heartbeats)
         self._came = came
 
-    def get(self, lane, biz, request_id):
-        return self._tracked if (lane, request_id) == (DOCS, ID) else None
+    def get(self, queue_key, biz, request_id):
+        return self._tracked if (queue_key, request_id) == (DOCS, ID) else None
 
-    def depth(self, lane):
+    def depth(self, queue_key):
         return self._depth
 
-    def per_second(self, lane, now):
+    def per_second(self, queue_key, now):
         return self._came, {}
 
-    def pulses(self, silent_for=None):
-        return self._pulses
+    def heartbeats(self, silent_for=None):
+        return self._heartbeats
 
 
 def at(seconds: float):
@@ -75,14 +75,16 @@ def a_tracked(state: int, *events: Event, **changes) -> Tracked:
     )
 
 
-def pulse(worker: str, silent_ms: int = 100) -> Pulse:
-    card = Card(started_ms=1, held={"acme/docs": 7})
-    return Pulse(worker=worker, silent_ms=silent_ms, intervals=(1_000,) * 20, card=card)
+def beats(worker: str, silent_ms: int = 100) -> WorkerHeartbeats:
+    worker_status = WorkerStatus(started_ms=1, held={"acme/docs": 7})
+    return WorkerHeartbeats(
+        worker=worker, silent_ms=silent_ms, intervals=(1_000,) * 20, worker_status=worker_status
+    )
 
 
 def told(
     tracked: Tracked,
-    *pulses: Pulse,
+    *heartbeats: WorkerHeartbeats,
     seconds: float = 60,
     depth: Depth | None = None,
     came: dict[int, int] | None = None,
@@ -90,8 +92,8 @@ def told(
     **broken,
 ) -> Explanation:
     world = World()
-    said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), came or {}, *pulses)
-    ports = {"store": said, "queue": said, "watch": said, "journal": journal or MemoryJournal()}
+    said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), came or {}, *heartbeats)
+    ports = {"store": said, "queue": said, "detector": said, "journal": journal or MemoryJournal()}
     wired = ExplainingPorts(**(ports | broken))
     return explain(wired, world.tree, "default", "docs", str(ID), at(seconds))
 
@@ -107,7 +109,7 @@ def test_the_chain_begins_with_who_submitted_and_under_which_job():
     assert (found.steps[0].kind, found.steps[0].state) == (StepKind.REQUEST, State.PENDING)
 
 
-def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_life():
+def test_what_befell_the_queue_stands_in_its_place_and_only_during_the_requests_life():
     journal = MemoryJournal()
     for seconds in (-5, 3, 50):
         line = JournalLine(at=at(seconds), by="scheduler", kind="filled", why="empty", count=1200)
@@ -120,7 +122,7 @@ def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_l
     assert [(step.at, step.kind, step.state) for step in found.steps] == [
         (at(0), StepKind.REQUEST, State.PENDING),
         (at(2), StepKind.REQUEST, State.LEASED),
-        (at(3), StepKind.LANE, None),
+        (at(3), StepKind.QUEUE_KEY, None),
         (at(4), StepKind.REQUEST, State.DONE),
     ]
     assert found.steps[2].why.startswith("filled: empty (1,200 ")
@@ -129,7 +131,7 @@ def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_l
 @pytest.mark.parametrize(
     ("seconds", "about", "before"), [(30, "roughly", 40), (90, "at most", 40), (2, "roughly", 60)]
 )
-def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_works(
+def test_a_pending_request_is_reported_how_long_it_waits_who_is_before_it_and_who_works(
     seconds, about, before
 ):
     depth = Depth(queued=101, leased=0, delayed=0, heads={5: to_ms(at(-5))})
@@ -138,8 +140,8 @@ def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_wo
 
     found = told(
         a_tracked(State.PENDING),
-        pulse("w"),
-        pulse("v", 60_000),
+        beats("w"),
+        beats("v", 60_000),
         depth=depth,
         came=came,
         seconds=seconds,
@@ -154,27 +156,27 @@ def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_wo
     assert f"{about} {before} of 101" in found.sentence
 
 
-def test_a_pending_request_that_no_queue_can_hold_is_told_so():
+def test_a_pending_request_that_no_queue_can_hold_is_reported_so():
     found = told(a_tracked(State.PENDING)).standing
 
     assert "recovery queues it" in found.sentence
     assert "no worker lives" in found.sentence
 
 
-def test_without_redis_the_rest_is_told():
-    pending = told(a_tracked(State.PENDING), queue=Broken(), watch=Broken()).standing
-    leased = told(a_tracked(State.LEASED, an_event(2, State.LEASED)), watch=Broken()).standing
+def test_without_redis_the_rest_is_reported():
+    pending = told(a_tracked(State.PENDING), queue=Broken(), detector=Broken()).standing
+    leased = told(a_tracked(State.LEASED, an_event(2, State.LEASED)), detector=Broken()).standing
 
     assert "does not answer" in pending.sentence
     assert "worker_health" not in leased.facts
 
 
-def test_a_leased_request_is_told_by_whom_since_when_until_when_and_how_that_one_is():
+def test_a_leased_request_is_reported_by_whom_since_when_until_when_and_how_that_one_is():
     tracked = a_tracked(
         State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90), attempts=2
     )
 
-    found = told(tracked, pulse("w", 4_400)).standing
+    found = told(tracked, beats("w", 4_400)).standing
 
     assert found.facts["worker_health"] == "suspected"
     assert 4 < found.facts["worker_phi"] < 8
@@ -195,7 +197,7 @@ def test_a_lease_that_has_ended_and_a_worker_nobody_knows_are_said():
     assert "not known (any more)" in sentence
 
 
-def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
+def test_a_waiting_request_is_reported_when_it_is_due_and_because_of_what():
     answer = Answer(url="https://example.org/", status=503)
     tracked = a_tracked(
         State.WAITING,
@@ -216,7 +218,7 @@ def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
     assert "now: the next" in told(tracked, seconds=100).standing.sentence
 
 
-def test_a_done_request_is_told_what_it_gave_and_how_long_it_took():
+def test_a_done_request_is_reported_what_it_gave_and_how_long_it_took():
     events = (an_event(2, State.LEASED), an_event(3, State.DONE))
     tracked = a_tracked(State.DONE, *events, attempts=1, records=1, worker="w")
 
@@ -226,7 +228,7 @@ def test_a_done_request_is_told_what_it_gave_and_how_long_it_took():
     assert "gave 1 record, at 2026-03-01T12:00:03Z" in found.sentence
 
 
-def test_a_dead_letter_is_told_why_what_the_site_said_and_what_to_do():
+def test_a_dead_letter_is_reported_why_what_the_site_said_and_what_to_do():
     tracked = a_tracked(
         State.DEAD,
         an_event(3, State.DEAD),
@@ -267,7 +269,7 @@ def test_every_other_state_has_its_sentence(state, flag, words):
         (101, "It is 101, a state of this biz's own"),
     ],
 )
-def test_a_state_whose_event_is_not_kept_any_more_is_told_all_the_same(flag, words):
+def test_a_state_whose_event_is_not_kept_any_more_is_reported_all_the_same(flag, words):
     assert words in told(a_tracked(flag)).standing.sentence
 
 
@@ -298,7 +300,7 @@ def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
     elsewhere = msgspec.structs.replace(tracked)
     said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0), {})
     world = World()
-    ports = ExplainingPorts(store=said, queue=said, watch=said, journal=MemoryJournal())
+    ports = ExplainingPorts(store=said, queue=said, detector=said, journal=MemoryJournal())
 
     with pytest.raises(NotFoundError):
         explain(ports, world.tree, "acme", "docs", str(ID), START)
@@ -306,9 +308,9 @@ def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
         explain(ports, world.tree, "default", "docs", "no id", START)
 
 
-def test_a_worker_that_nobody_watched_is_not_called_alive():
+def test_a_worker_that_nobody_observed_is_not_called_alive():
     tracked = a_tracked(State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90))
-    unwatched = replace(pulse("w", 0), beat_ms=52_000)
+    unwatched = replace(beats("w", 0), beat_ms=52_000)
 
     leased = told(tracked, unwatched).standing
     pending = told(a_tracked(State.PENDING), unwatched).standing

@@ -13,7 +13,7 @@ from tests.kit.kernel import InvalidRequestError, UnknownRuleError, to_ms
 from tests.kit.politeness import HostReport, RobotsCopy
 from tests.kit.requests import Dead, Done, State, Validators, Visit
 from tests.kit.worlds.doubles import Broken
-from tests.kit.worlds.frontier import SeedWorld, an_offer, url
+from tests.kit.worlds.frontier import SeedWorld, a_spec, url
 from tests.kit.worlds.memory import DOCS, START, make_biz, make_tree
 
 DAY = timedelta(days=1)
@@ -29,7 +29,7 @@ def explained(world: SeedWorld, address: str, rule: str | None = None, **changes
         store=world.store,
         queue=world.queue,
         journal=world.journal,
-        watch=world.watch,
+        detector=world.detector,
     )
     ports = {
         "requests": requests,
@@ -61,7 +61,7 @@ def a_visit(number: int, **changes: object) -> Visit:
 
 
 def work(world: SeedWorld, outcome: Done | Dead) -> None:
-    world.hand_out()
+    world.dispatch()
     claims = world.claim(world.now + timedelta(seconds=60))
     world.settle([(claim, outcome) for claim in claims])
 
@@ -76,8 +76,8 @@ def test_a_url_that_nobody_has_heard_of_would_be_accepted(world):
     assert "by its id" in found.missing
 
 
-def test_a_waiting_seed_is_told_with_who_found_it(world):
-    world.offer(an_offer(1, depth=2, found_by=77))
+def test_a_waiting_seed_is_reported_with_who_found_it(world):
+    world.add(a_spec(1, depth=2, found_by=77))
 
     found = explained(world, url(1) + "?utm_source=x#top")
 
@@ -91,7 +91,7 @@ def test_a_waiting_seed_is_told_with_who_found_it(world):
 
 
 def test_a_seed_of_the_future_says_when_its_time_comes(world):
-    world.offer(an_offer(1, starts_at=START + 2 * DAY))
+    world.add(a_spec(1, starts_at=START + 2 * DAY))
 
     found = explained(world, url(1))
 
@@ -99,9 +99,9 @@ def test_a_seed_of_the_future_says_when_its_time_comes(world):
     assert found.standing.facts["accepted_now"] is True
 
 
-def test_a_seed_that_was_handed_out_is_told_with_its_request(world):
-    world.offer(1)
-    world.hand_out()
+def test_a_seed_that_was_handed_out_is_reported_with_its_request(world):
+    world.add(1)
+    world.dispatch()
     [tracked] = world.requests()
 
     found = explained(world, url(1))
@@ -114,7 +114,7 @@ def test_a_seed_that_was_handed_out_is_told_with_its_request(world):
 
 
 def test_a_seed_that_failed_says_why_and_what_to_do(world):
-    world.offer(1)
+    world.add(1)
     work(world, Dead(reason="RobotsDenied", error="robots.txt says no"))
 
     found = explained(world, url(1))
@@ -126,7 +126,7 @@ def test_a_seed_that_failed_says_why_and_what_to_do(world):
 
 
 def test_a_page_that_was_read_yesterday_may_be_read_again_today(world):
-    world.offer(1)
+    world.add(1)
     work(world, Done(records=(), links=()))
     world.now += DAY
 
@@ -134,7 +134,7 @@ def test_a_page_that_was_read_yesterday_may_be_read_again_today(world):
 
     assert "and finished" in found.standing.sentence
     assert found.standing.facts["accepted_now"] is True
-    world.offer(1)
+    world.add(1)
     again = explained(world, url(1))
     assert [step.why.split()[0] for step in again.steps if step.kind is StepKind.SEED] == [
         "offered",
@@ -146,19 +146,19 @@ def test_a_page_that_was_read_yesterday_may_be_read_again_today(world):
 
 
 def test_a_request_that_is_gone_is_said_to_be(world):
-    world.offer(1)
+    world.add(1)
     work(world, Done(records=(), links=()))
     [tracked] = world.requests()
 
     class Empty:
-        def get(self, lane, biz, request_id):
+        def get(self, queue_key, biz, request_id):
             return None
 
     requests = ExplainingPorts(
         store=Empty(),
         queue=world.queue,
         journal=world.journal,
-        watch=world.watch,
+        detector=world.detector,
     )
     found = explained(world, url(1), requests=requests)
 
@@ -166,7 +166,7 @@ def test_a_request_that_is_gone_is_said_to_be(world):
     assert "newest seed" in found.standing.sentence
 
 
-def test_a_page_that_is_no_seed_is_told_by_its_visit(world):
+def test_a_page_that_is_no_seed_is_reported_by_its_visit(world):
     world.tree = make_tree(make_biz(recrawl=RecrawlPolicy(schedule=True)))
     due = START + DAY
     world.visits.saw(DOCS, world.biz, [a_visit(1, next_at=due)])
@@ -184,7 +184,7 @@ def test_a_page_that_is_no_seed_is_told_by_its_visit(world):
     assert explained(world, url(1), rule="page").steps == ()
 
 
-def test_a_url_that_the_filter_takes_for_another_is_told_so(world):
+def test_a_url_that_the_filter_takes_for_another_is_reported_so(world):
     segment = segment_of(world.biz.seeds, world.now)
     world.filter.add(DOCS, world.biz, segment, [seed_key(url(1))])
 
@@ -192,12 +192,12 @@ def test_a_url_that_the_filter_takes_for_another_is_told_so(world):
 
     assert "wrongly, as 0.001" in found.standing.sentence
     assert found.standing.facts["accepted_now"] is False
-    assert not world.offer(1)[0].accepted
+    assert not world.add(1)[0].accepted
     world.set_policy(exact=True)
     assert explained(world, url(1)).standing.facts["accepted_now"] is True
 
 
-def test_what_robots_txt_says_is_told_by_its_line(world):
+def test_what_robots_txt_says_is_reported_by_its_line(world):
     copy = RobotsCopy(status=200, text=b"User-agent: *\nDisallow: /1\n", fetched_ms=to_ms(START))
     world.tree = make_tree(make_biz(politeness=Politeness()))
     world.robots.save("https://example.org", copy, 3_600)
@@ -213,7 +213,7 @@ def test_what_robots_txt_says_is_told_by_its_line(world):
     assert "robots_allow" not in explained(world, url(1)).standing.facts
 
 
-def test_a_host_in_back_off_is_told_with_its_end(world):
+def test_a_host_in_back_off_is_reported_with_its_end(world):
     report = HostReport(
         host="example.org", tenant="default", running=0, strained=1, retry_after_seconds=120.0
     )
@@ -226,9 +226,9 @@ def test_a_host_in_back_off_is_told_with_its_end(world):
     assert "example.org is left alone" in found.standing.sentence
 
 
-def test_while_redis_is_away_the_rest_is_told(world):
+def test_while_redis_is_away_the_rest_is_reported(world):
     world.tree = make_tree(make_biz(politeness=Politeness()))
-    world.offer(1)
+    world.add(1)
     seeds = world.ports(filter=Broken())
 
     found = explained(world, url(1), seeds=seeds, robots=Broken(), hosts=Broken())
@@ -243,7 +243,7 @@ def test_while_redis_is_away_the_rest_is_told(world):
 def test_one_rule_has_keys_of_its_own(world):
     world.tree = make_tree(make_biz(seeds=SeedPolicy(resolvers={"page": "whole"})))
     seeds = replace_resolver(world, lambda *_, **__: b"the same for all")
-    world.offer(1, resolver=seeds.resolver)
+    world.add(1, resolver=seeds.resolver)
 
     found = explained(world, url(2), seeds=seeds)
 

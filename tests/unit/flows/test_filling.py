@@ -119,9 +119,9 @@ def test_a_filling_that_broke_off_is_gone_on_with(world, method):
     entries = submitted(world, 40)
     run(world)
     lose(world)
-    broken = Failing(world.filling, **{method: 1})
-    run(world, filling=broken)
-    run(world, filling=broken)
+    broken = Failing(world.rebuild, **{method: 1})
+    run(world, rebuild=broken)
+    run(world, rebuild=broken)
 
     found = in_queue(world)
     assert list(dict.fromkeys(found)) == entries
@@ -146,7 +146,7 @@ def test_another_loss_in_the_middle_of_a_filling_begins_anew(world):
     entries = submitted(world, 40)
     run(world)
     lose(world)
-    run(world, filling=Failing(world.filling, filled=1))
+    run(world, rebuild=Failing(world.rebuild, filled=1))
 
     lose(world)
     run(world)

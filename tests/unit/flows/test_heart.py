@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kit.fleet import Card
+from tests.kit.fleet import WorkerStatus
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.warned import Warned
-from tests.kit.worker import Heart, SteadyTime
+from tests.kit.worker import Heartbeat, SteadyTime
 from tests.waiting import eventually
 
 DOUBT_SECONDS = 5.0
@@ -17,7 +17,7 @@ class Register:
     """A register that knows, has forgotten, or does not answer, as the test says."""
 
     def __init__(self) -> None:
-        self.beats: list[Card] = []
+        self.beats: list[WorkerStatus] = []
         self.known = True
         self.away = False
         self.refused = 0
@@ -25,14 +25,14 @@ class Register:
         self.gate.set()
         self.waits = False
 
-    def beat(self, worker: str, now: datetime, card: Card) -> bool:
+    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus) -> bool:
         self.waits = not self.gate.is_set()
         self.gate.wait(60)
         if self.away:
             self.refused += 1
             raise StoreUnavailableError("redis", "no answer")
         first = not self.beats
-        self.beats.append(card)
+        self.beats.append(worker_status)
         return self.known and not first
 
 
@@ -52,14 +52,14 @@ def now():
 
 
 @pytest.fixture
-def heart(register, warnings, now):
-    made = Heart(
+def heartbeat(register, warnings, now):
+    made = Heartbeat(
         register,
         "w",
         clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         seconds=0.005,
         doubt_seconds=DOUBT_SECONDS,
-        card=lambda: Card(done=len(register.beats)),
+        worker_status=lambda: WorkerStatus(done=len(register.beats)),
         steady=SteadyTime(lambda: now[0]),
     )
     yield made
@@ -67,16 +67,16 @@ def heart(register, warnings, now):
     made.stop()
 
 
-def test_it_registers_before_it_returns_and_goes_on_beating(heart, register):
-    heart.start()
+def test_it_registers_before_it_returns_and_goes_on_beating(heartbeat, register):
+    heartbeat.start()
 
     assert len(register.beats) == 1
     eventually(lambda: len(register.beats) > 3, what="the heart beats on")
-    assert register.beats[2] == Card(done=2)
+    assert register.beats[2] == WorkerStatus(done=2)
 
 
-def test_it_beats_while_the_thread_that_started_it_is_busy(heart, register):
-    heart.start()
+def test_it_beats_while_the_thread_that_started_it_is_busy(heartbeat, register):
+    heartbeat.start()
     busy_until = time.monotonic() + 60
     while len(register.beats) < 5 and time.monotonic() < busy_until:
         sum(range(1000))
@@ -84,9 +84,9 @@ def test_it_beats_while_the_thread_that_started_it_is_busy(heart, register):
     assert len(register.beats) >= 5
 
 
-def test_after_stop_no_beat_follows(heart, register):
-    heart.start()
-    heart.stop()
+def test_after_stop_no_beat_follows(heartbeat, register):
+    heartbeat.start()
+    heartbeat.stop()
     count = len(register.beats)
     register.gate.clear()
 
@@ -94,54 +94,54 @@ def test_after_stop_no_beat_follows(heart, register):
     assert len(register.beats) == count
 
 
-def test_it_may_have_lost_what_it_holds_until_that_was_looked_through(heart, register):
-    heart.start()
-    assert not heart.may_have_lost
+def test_it_may_have_lost_what_it_holds_until_that_was_looked_through(heartbeat, register):
+    heartbeat.start()
+    assert not heartbeat.may_have_lost
 
     register.known = False
-    eventually(lambda: heart.may_have_lost, what="the worker learns that it is unknown")
+    eventually(lambda: heartbeat.may_have_lost, what="the worker learns that it is unknown")
     register.known = True
     register.gate.clear()
     eventually(lambda: register.waits, what="no beat is under way that could tell it again")
-    heart.looked(heart.losses - 1)
-    assert heart.may_have_lost, "it was lost once more since that look began"
-    heart.looked(heart.losses)
+    heartbeat.looked(heartbeat.losses - 1)
+    assert heartbeat.may_have_lost, "it was lost once more since that look began"
+    heartbeat.looked(heartbeat.losses)
 
-    assert not heart.may_have_lost
+    assert not heartbeat.may_have_lost
 
 
-def test_a_beat_after_a_long_silence_may_have_come_too_late(heart, register, now):
+def test_a_beat_after_a_long_silence_may_have_come_too_late(heartbeat, register, now):
     """The process was frozen, or Redis away: it is known, and its leases may have ended."""
-    heart.start()
+    heartbeat.start()
     register.gate.clear()
     eventually(lambda: register.waits, what="no beat arrives")
     now[0] += DOUBT_SECONDS
-    assert heart.detached_seconds == DOUBT_SECONDS
-    assert not heart.may_have_lost, "that is for those to say who look at the silence"
+    assert heartbeat.detached_seconds == DOUBT_SECONDS
+    assert not heartbeat.may_have_lost, "that is for those to say who look at the silence"
     register.gate.set()
 
-    eventually(lambda: heart.may_have_lost, what="the first beat says it")
+    eventually(lambda: heartbeat.may_have_lost, what="the first beat says it")
 
 
-def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
-    heart.start()
-    heart.stop()
+def test_registering_again_after_a_stop_is_not_being_forgotten(heartbeat, register):
+    heartbeat.start()
+    heartbeat.stop()
     register.beats.clear()  # it left, so that its next beat is a first one
 
-    heart.start()
+    heartbeat.start()
 
     assert register.beats
-    assert not heart.may_have_lost
+    assert not heartbeat.may_have_lost
 
 
-def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnings, now):
-    heart.start()
+def test_a_silent_register_is_noticed_and_warned_of_once(heartbeat, register, warnings, now):
+    heartbeat.start()
     register.away = True
     eventually(lambda: register.refused > 3, what="beats are tried again and again")
     now[0] += 2.0
 
-    assert heart.detached_seconds == 2.0
+    assert heartbeat.detached_seconds == 2.0
     assert [name for name, _ in warnings.errors] == ["StoreUnavailableError"]
 
     register.away = False
-    eventually(lambda: heart.detached_seconds == 0.0, what="beats arrive again")
+    eventually(lambda: heartbeat.detached_seconds == 0.0, what="beats arrive again")

@@ -17,7 +17,7 @@ KEY = ("default", "docs", "june")
 
 @pytest.fixture(autouse=True)
 def _quick(world):
-    world.pace(heed=0.01)
+    world.pace(cancellations=0.01)
 
 
 class Slow(MemoryFetcher):
@@ -47,7 +47,7 @@ def submitted(world: World, count: int, job: str | None) -> list[int]:
     return worlds.submitted(world, *urls, job=job)
 
 
-class Heard:
+class Announced:
     """Cancellations of which it is known when they have been heard, and acted on."""
 
     def __init__(self, world: World) -> None:
@@ -106,7 +106,7 @@ def test_downloads_under_way_are_stopped_and_what_waits_is_not_begun(world):
 
 def test_nothing_of_it_is_begun_afterwards_though_it_is_not_swept_yet(world):
     world.cancellations.announce([KEY])
-    told = Heard(world)
+    told = Announced(world)
     ids = []
 
     async def during(site):
@@ -132,7 +132,7 @@ def test_a_job_of_that_name_of_another_biz_and_what_has_no_job_go_on(world):
         world.cancellations.announce([("default", "other", "june"), ("acme", "docs", "june")])
         await until(lambda: told.count == 2)
 
-    told = Heard(world)
+    told = Announced(world)
     report = work(world, during, cancelling=world.cancelling(cancellations=told))
 
     assert report.done == 4

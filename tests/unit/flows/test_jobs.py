@@ -181,12 +181,12 @@ def test_a_job_is_kept_though_nobody_can_be_woken(world):
 def test_a_job_is_looked_at_with_its_ledger(world):
     start(world, name="june")
 
-    seen = jobs.look(ports(world), world.tree, ("default", "docs", "june"), world.now)
+    seen = jobs.get_job(ports(world), world.tree, ("default", "docs", "june"), world.now)
 
     assert (seen.job.name, seen.ledger.submitted) == ("june", 0)
     for key in (("acme", "docs", "june"), ("default", "docs", "july")):
         with pytest.raises(NotFoundError):
-            jobs.look(ports(world), world.tree, key, world.now)
+            jobs.get_job(ports(world), world.tree, key, world.now)
 
 
 def listed(world: World, cursor: str | None = None, limit: int = 2, **changes: object):
@@ -237,8 +237,8 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
 
 
 def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0) -> jobs.Retried:
-    letters = DeadLetterPorts(
-        letters=MemoryDeadLetters(world.store.state),
+    dead_letters = DeadLetterPorts(
+        dead_letters=MemoryDeadLetters(world.store.state),
         store=world.store,
         queue=world.queue,
         workers=world.workers,
@@ -249,7 +249,7 @@ def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0
     )
     return jobs.retry_failed(
         tools or ports(world),
-        letters,
+        dead_letters,
         MemoryJobReopening(world.jobs),
         world.tree,
         ("default", "docs", "june"),
@@ -346,6 +346,6 @@ def test_a_job_that_ends_while_it_is_retried_runs_again(world):
     assert (done.count, done.job.state, done.job.counts) == (3, JobState.RUNNING, {})
 
 
-def test_a_retry_of_no_job_is_told_so(world):
+def test_a_retry_of_no_job_is_reported_so(world):
     with pytest.raises(NotFoundError):
         retry(world)

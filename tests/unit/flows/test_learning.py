@@ -78,7 +78,7 @@ def office() -> Office:
     return Office()
 
 
-def test_a_run_is_learnt_from_when_its_workers_have_had_time_to_tell(office: Office) -> None:
+def test_a_run_is_learnt_from_when_its_workers_have_had_time_to_report(office: Office) -> None:
     job = a_job()
     office.measure(job, 100)
     office.end(job)
@@ -217,7 +217,7 @@ def test_a_run_that_another_closes_meanwhile_is_not_counted_here() -> None:
     assert office.known().runs == 1
 
 
-def test_a_run_that_goes_on_shows_what_was_told_up_to_now(office: Office) -> None:
+def test_a_run_that_goes_on_shows_what_was_reported_up_to_now(office: Office) -> None:
     job = a_job()
     office.measure(job)
 

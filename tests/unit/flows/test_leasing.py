@@ -34,7 +34,7 @@ class Hanging:
         return getattr(self._queue, name)
 
 
-def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world):
+def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(world):
     """Two seconds a lane: of thirty the last would come when its lease is over."""
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
     for biz in world.tree.bizs["default"]:
@@ -44,9 +44,9 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
     renewed = set()
 
     class Noting:
-        def renew(self, lane, *args):
-            renewed.add(lane)
-            return world.store.renew(lane, *args)
+        def renew(self, queue_key, *args):
+            renewed.add(queue_key)
+            return world.store.renew(queue_key, *args)
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -59,7 +59,7 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
 
     assert mine.keep(held, never).gone == []
 
-    assert renewed == set(world.tree.lanes())
+    assert renewed == set(world.tree.queues())
     assert index.waits == 1
     assert len(world.warnings) == 1
 
@@ -113,7 +113,7 @@ def test_bizs_take_turns_by_their_weight(world):
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
     mine = Parts(world).leasing
 
-    served = [mine.take().held[0].lane.biz for _ in range(40)]
+    served = [mine.take().held[0].queue_key.biz for _ in range(40)]
 
     assert served.count("heavy") == 30
     assert served.count("z") == 10

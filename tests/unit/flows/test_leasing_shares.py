@@ -37,7 +37,7 @@ class Stand:
         held = self._leasing.take().held
         if not held:
             return None
-        biz = held[0].lane.biz
+        biz = held[0].queue_key.biz
         self.had[biz] += len(held)
         self.leases[biz] += 1
         return biz

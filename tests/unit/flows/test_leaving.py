@@ -54,7 +54,7 @@ def test_an_idle_worker_stays_while_it_is_the_one_that_is_kept(world):
     decided(world, needed=1, kept=1)
     hands = Hands(world)
     loads, looks = world.queue.loads, []
-    world.queue.loads = lambda lanes, now: looks.append(now) or loads(lanes, now)
+    world.queue.loads = lambda queues, now: looks.append(now) or loads(queues, now)
 
     hands.run(1, lambda: len(looks) > 10)
 
@@ -85,7 +85,7 @@ def test_who_is_kept_works_when_there_is_something_to_do(world):
             urls = [f"https://example.org/{n}" for n in range(3)]
             submitted(world, *urls)
             pages.update(dict.fromkeys(urls, b"<title>one</title>"))
-        return world.queue.depth(next(iter(world.tree.lanes()))).queued == 0
+        return world.queue.depth(next(iter(world.tree.queues()))).queued == 0
 
     hands.run(1, until, lambda: world.work(pages, remaining=hands.left))
 

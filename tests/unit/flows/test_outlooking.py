@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.config import HostLimits, Politeness, Stage
-from tests.kit.fleet import Demand, LaneDemand, look_ahead, outlooking
+from tests.kit.fleet import Demand, QueueDemand, forecast_demand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
 from tests.kit.requests import Submission
@@ -29,17 +29,17 @@ def submitted(world: World, *hosts: str, tenant: str = "default") -> None:
     submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
 
 
-def parked(world: World, host: str, count: int, lane=DOCS, again_in: float = 0.0) -> None:
+def deferred(world: World, host: str, count: int, queue_key=DOCS, again_in: float = 0.0) -> None:
     """So many wait for a host, as after a worker found no turn for them."""
-    submitted(world, *[host] * count, tenant=lane.tenant)
+    submitted(world, *[host] * count, tenant=queue_key.tenant)
     until = world.now + timedelta(minutes=5)
-    leased = world.queue.lease(lane, "t", count, world.now, until)
+    leased = world.queue.lease(queue_key, "t", count, world.now, until)
     again_at = world.now + timedelta(seconds=again_in)
-    world.queue.park(lane, "t", [(host, again_at, leased)])
+    world.queue.defer(queue_key, "t", [(host, again_at, leased)])
 
 
 def ahead(world: World, **changes: object) -> Demand:
-    return look_ahead(world.ahead(**changes), world.tree, world.now)
+    return forecast_demand(world.ahead(**changes), world.tree, world.now)
 
 
 def test_of_an_idle_fleet_nothing_is_asked(world):
@@ -58,10 +58,10 @@ def test_a_backlog_is_counted_whole_and_its_plan_runs_from_its_oldest(world):
     submitted(world, *["a.example"] * 30)
     world.now += timedelta(seconds=100)
 
-    (lane,) = ahead(world).lanes
+    (queue_key,) = ahead(world).queues
 
-    assert lane.backlog == 30
-    assert lane.seconds_left == pytest.approx(500, abs=0.01)
+    assert queue_key.backlog == 30
+    assert queue_key.seconds_left == pytest.approx(500, abs=0.01)
 
 
 def test_a_plan_that_is_over_has_less_than_no_time_left(world):
@@ -69,41 +69,41 @@ def test_a_plan_that_is_over_has_less_than_no_time_left(world):
     submitted(world, "a.example")
     world.now += timedelta(seconds=100)
 
-    assert ahead(world).lanes[0].seconds_left == pytest.approx(-40, abs=0.01)
+    assert ahead(world).queues[0].seconds_left == pytest.approx(-40, abs=0.01)
 
 
 def test_hosts_that_requests_wait_for_bound_the_rate(world):
     polite(world)
-    parked(world, "a.example", 10)
-    parked(world, "b.example", 10)
+    deferred(world, "a.example", 10)
+    deferred(world, "b.example", 10)
 
     found = ahead(world)
 
-    assert found.lanes == (LaneDemand(backlog=20, polite_per_second=4.0),)
+    assert found.queues == (QueueDemand(backlog=20, polite_per_second=4.0),)
     assert found.polite_per_second == 4.0
 
 
 def test_one_host_of_two_tenants_counts_once(world):
     polite(world)
-    parked(world, "a.example", 10)
-    parked(world, "a.example", 10, lane=OTHER)
+    deferred(world, "a.example", 10)
+    deferred(world, "a.example", 10, queue_key=OTHER)
 
     found = ahead(world)
 
-    assert [lane.polite_per_second for lane in found.lanes] == [2.0, 2.0]
+    assert [queue_key.polite_per_second for queue_key in found.queues] == [2.0, 2.0]
     assert found.polite_per_second == 2.0
 
 
 def test_a_biz_that_is_more_polite_than_the_stage_counts_as_that(world):
     polite(world, politeness=Politeness(per_second=0.5))
-    parked(world, "a.example", 10)
+    deferred(world, "a.example", 10)
 
     assert ahead(world).polite_per_second == 0.5
 
 
-def test_a_crawl_delay_bounds_whom_it_was_told_to(world):
+def test_a_crawl_delay_bounds_the_product_it_was_given_to(world):
     polite(world)
-    parked(world, "a.example", 10)
+    deferred(world, "a.example", 10)
     delayed = HostAsk(
         host="a.example",
         tenant="default",
@@ -119,7 +119,7 @@ def test_a_crawl_delay_bounds_whom_it_was_told_to(world):
 
 def test_a_host_that_is_left_alone_asks_for_nobody(world):
     polite(world, HostLimits(per_second=2, concurrency=8, backoff_seconds=100))
-    parked(world, "a.example", 10)
+    deferred(world, "a.example", 10)
     report = HostReport(
         host="a.example", tenant="default", running=0, strained=1, limits=world.tree.stage.hosts
     )
@@ -130,12 +130,12 @@ def test_a_host_that_is_left_alone_asks_for_nobody(world):
 
 def test_what_waits_for_hosts_that_are_not_looked_at_soon_is_nothing_to_do(world):
     polite(world)
-    parked(world, "a.example", 10, again_in=600)
+    deferred(world, "a.example", 10, again_in=600)
 
-    assert ahead(world).lanes == ()
+    assert ahead(world).queues == ()
 
 
-def test_a_long_queue_of_one_host_is_told_from_one_of_many(world):
+def test_a_long_queue_of_one_host_is_distinguished_from_one_of_many(world):
     polite(world)
     submitted(world, *["a.example"] * 200)
 
@@ -143,8 +143,8 @@ def test_a_long_queue_of_one_host_is_told_from_one_of_many(world):
 
     submitted(world, *[f"h{n}.example" for n in range(200)], tenant="acme")
     found = ahead(world)
-    assert found.lanes[0].polite_per_second == math.inf
-    assert found.lanes[1].polite_per_second == 2.0
+    assert found.queues[0].polite_per_second == math.inf
+    assert found.queues[1].polite_per_second == 2.0
     assert found.polite_per_second == math.inf
 
 
@@ -157,7 +157,7 @@ def test_a_queue_of_some_hosts_is_taken_to_have_about_these(world):
 
 def test_a_short_queue_beside_hosts_that_are_waited_for_widens_nothing(world):
     polite(world)
-    parked(world, "a.example", 100)
+    deferred(world, "a.example", 100)
     submitted(world, "b.example")
 
     assert ahead(world).polite_per_second == 2.0
@@ -170,13 +170,13 @@ def test_what_is_under_way_and_waits_for_nothing_is_not_held_up(world):
 
     found = ahead(world)
 
-    assert found.lanes == (LaneDemand(backlog=1, leased=1),)
+    assert found.queues == (QueueDemand(backlog=1, leased=1),)
 
 
 def test_of_many_hosts_some_are_looked_at_for_all(world):
     polite(world)
     for n in range(40):
-        parked(world, f"h{n}.example", 1)
+        deferred(world, f"h{n}.example", 1)
 
     assert ahead(world, most_hosts=8).polite_per_second == pytest.approx(80.0)
 
@@ -187,13 +187,13 @@ def test_no_more_requests_are_looked_up_than_said_however_long_the_queue(world):
     asked = []
 
     class Counting:
-        def get(self, lane, biz, request_id):
+        def get(self, queue_key, biz, request_id):
             asked.append(request_id)
-            return world.store.get(lane, biz, request_id)
+            return world.store.get(queue_key, biz, request_id)
 
     ahead(world, store=Counting())
 
-    assert len(asked) == outlooking.GLIMPSED
+    assert len(asked) == forecasting.SAMPLED_ENTRIES
 
 
 def test_entries_whose_requests_are_gone_say_nothing_of_hosts(world):
@@ -213,14 +213,14 @@ def test_items_of_the_data_queue_are_work_without_hosts(world):
 
     found = ahead(world)
 
-    assert found.lanes == (LaneDemand(backlog=2),)
+    assert found.queues == (QueueDemand(backlog=2),)
     assert found.polite_per_second == math.inf
 
 
-@pytest.mark.parametrize("part", ["outlook", "overview", "data", "hosts"])
+@pytest.mark.parametrize("part", ["sampler", "overview", "data", "hosts"])
 def test_where_a_part_is_away_nothing_is_known(world, part):
     polite(world, planned_seconds=600.0)
-    parked(world, "a.example", 1)
+    deferred(world, "a.example", 1)
     submitted(world, *["a.example"] * 100)
 
     with pytest.raises(StoreUnavailableError):
@@ -234,14 +234,14 @@ def test_a_biz_whose_requests_cannot_be_read_asks_for_no_more_than_its_known_hos
     submitted(world, *["a.example"] * 50, tenant="acme")
 
     class OneAway:
-        def get(self, lane, biz, request_id):
-            if lane == DOCS:
+        def get(self, queue_key, biz, request_id):
+            if queue_key == DOCS:
                 return Broken().get()
-            return world.store.get(lane, biz, request_id)
+            return world.store.get(queue_key, biz, request_id)
 
     found = ahead(world, store=OneAway())
 
-    assert [(lane.backlog, lane.polite_per_second) for lane in found.lanes] == [
+    assert [(queue_key.backlog, queue_key.polite_per_second) for queue_key in found.queues] == [
         (50, 2.0),
         (100, 0.0),
     ]
@@ -256,16 +256,16 @@ class Hanging:
         self.seconds = 0.0
         self.asked = 0
 
-    def get(self, lane, biz, request_id):
+    def get(self, queue_key, biz, request_id):
         self.asked += 1
         self.seconds += self.each
-        return Broken().get() if self.fails else self.world.store.get(lane, biz, request_id)
+        return Broken().get() if self.fails else self.world.store.get(queue_key, biz, request_id)
 
     def steady(self) -> float:
         return self.seconds
 
 
-def many_lanes(world: World, count: int, node: str) -> None:
+def many_queues(world: World, count: int, node: str) -> None:
     """So many bizs, each with a long queue, each on a node of its own or all on one."""
     polite(world)
     (generation,) = make_biz().generations
@@ -280,35 +280,35 @@ def many_lanes(world: World, count: int, node: str) -> None:
 
 
 @pytest.mark.parametrize(("fails", "rate"), [(True, 0.0), (False, math.inf)])
-def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_lane(world, fails, rate):
+def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_queue(world, fails, rate):
     """Eight lanes at ten seconds each, and the tick would be cut off before anything is decided."""
-    many_lanes(world, 8, "main")
+    many_queues(world, 8, "main")
     node = Hanging(world, fails=fails)
 
     found = ahead(world, store=node, steady=node.steady)
 
     assert (node.asked, node.seconds) == (1, 10.0)
-    assert [lane.backlog for lane in found.lanes] == [100] * 8
-    assert [lane.polite_per_second for lane in found.lanes][1:] == [rate] * 7
+    assert [queue_key.backlog for queue_key in found.queues] == [100] * 8
+    assert [queue_key.polite_per_second for queue_key in found.queues][1:] == [rate] * 7
 
 
 def test_many_nodes_that_are_slow_hold_it_up_for_a_bounded_time(world):
-    many_lanes(world, 8, "node{}")
+    many_queues(world, 8, "node{}")
     nodes = Hanging(world, fails=False, each=4.0)
 
     found = ahead(world, store=nodes, steady=nodes.steady)
 
     assert (nodes.asked, nodes.seconds) == (3, 12.0)
-    assert [lane.backlog for lane in found.lanes] == [100] * 8
+    assert [queue_key.backlog for queue_key in found.queues] == [100] * 8
 
 
 def test_a_node_that_is_quick_is_looked_at_to_the_end(world):
-    many_lanes(world, 4, "main")
+    many_queues(world, 4, "main")
     node = Hanging(world, fails=False, each=0.1)
 
     ahead(world, store=node, steady=node.steady)
 
-    assert node.asked == 4 * outlooking.GLIMPSED
+    assert node.asked == 4 * forecasting.SAMPLED_ENTRIES
 
 
 def test_the_first_of_a_plan_begins_with_all_its_time(world):
@@ -316,25 +316,25 @@ def test_the_first_of_a_plan_begins_with_all_its_time(world):
     submitted(world, "a.example")
     world.queue.lease(DOCS, "t", 1, START, START + timedelta(minutes=1))
 
-    assert ahead(world).lanes[0].seconds_left == 600
+    assert ahead(world).queues[0].seconds_left == 600
 
 
-def test_no_lanes_hosts_push_out_another_lanes(world):
+def test_no_queues_hosts_push_out_another_queues(world):
     polite(world)
     for n in range(20):
-        parked(world, f"a{n}.example", 1)
-        parked(world, f"b{n}.example", 1, lane=OTHER)
+        deferred(world, f"a{n}.example", 1)
+        deferred(world, f"b{n}.example", 1, queue_key=OTHER)
 
     found = ahead(world, most_hosts=8)
 
-    assert [lane.polite_per_second for lane in found.lanes] == [40.0, 40.0]
+    assert [queue_key.polite_per_second for queue_key in found.queues] == [40.0, 40.0]
 
 
-def test_hosts_that_nothing_is_told_of_are_taken_to_be_as_the_others_are(world):
+def test_hosts_that_nothing_is_reported_of_are_taken_to_be_as_the_others_are(world):
     """Their node of a cluster is away: that is no reason to do nothing for the rest."""
     polite(world)
     for n in range(4):
-        parked(world, f"h{n}.example", 5)
+        deferred(world, f"h{n}.example", 5)
 
     class PartlyAway:
         def __init__(self, there: int) -> None:
@@ -347,7 +347,7 @@ def test_hosts_that_nothing_is_told_of_are_taken_to_be_as_the_others_are(world):
     assert ahead(world, hosts=PartlyAway(0)).polite_per_second == math.inf
 
 
-def test_hosts_of_a_queue_that_nothing_is_told_of_are_no_hosts_that_may_not_be_asked(world):
+def test_hosts_of_a_queue_that_nothing_is_reported_of_are_no_hosts_that_may_not_be_asked(world):
     polite(world)
     submitted(world, *["a.example"] * 200)
 
@@ -358,28 +358,28 @@ def test_hosts_of_a_queue_that_nothing_is_told_of_are_no_hosts_that_may_not_be_a
     assert ahead(world, hosts=Away()).polite_per_second == math.inf
 
 
-def test_how_fast_a_lane_goes_on_is_seen_where_it_has_a_plan(world):
+def test_how_fast_a_queue_goes_on_is_seen_where_it_has_a_plan(world):
     polite(world, planned_seconds=600.0)
     submitted(world, *["a.example"] * 30)
     leased = world.queue.lease(DOCS, "t", 20, world.now, world.now + timedelta(minutes=9))
     world.queue.finish(DOCS, "t", leased[:10], 10, world.now)
     world.now += timedelta(seconds=5)
 
-    (lane,) = ahead(world).lanes
-    assert (lane.leased, lane.drained) == (10, 2.0)
+    (queue_key,) = ahead(world).queues
+    assert (queue_key.leased, queue_key.drained) == (10, 2.0)
 
     polite(world)
-    assert ahead(world).lanes[0].drained is None
+    assert ahead(world).queues[0].drained is None
 
 
-def test_a_lane_is_told_with_what_workers_have_shown_of_it(world):
+def test_a_queue_is_reported_with_what_workers_have_shown_of_it(world):
     polite(world)
     submitted(world, "a.example")
     submitted(world, "a.example", tenant="acme")
 
-    found = look_ahead(world.ahead(), world.tree, world.now, {DOCS.path: 7.0})
+    found = forecast_demand(world.ahead(), world.tree, world.now, {DOCS.path: 7.0})
 
-    assert [lane.pace for lane in found.lanes] == [None, 7.0]
+    assert [queue_key.throughput for queue_key in found.queues] == [None, 7.0]
 
 
 def test_a_stream_is_not_late_for_its_oldest(world):
@@ -389,4 +389,4 @@ def test_a_stream_is_not_late_for_its_oldest(world):
         submitted(world, "a.example")
         world.now += timedelta(seconds=1)
 
-    assert ahead(world).lanes[0].seconds_left > 590
+    assert ahead(world).queues[0].seconds_left > 590

@@ -130,7 +130,7 @@ class Overlaps(RuleBasedStateMachine):
         assert fires == sorted(set(fires))
 
     @invariant()
-    def the_schedule_never_goes_back_and_tells_the_truth(self) -> None:
+    def the_schedule_never_goes_back_and_reports_the_truth(self) -> None:
         kept = self.world.get()
         assert kept.fire_at >= self.fire_at
         self.fire_at = kept.fire_at

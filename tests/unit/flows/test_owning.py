@@ -55,7 +55,7 @@ class SlowToAnswer:
 
     def settle(self, *args):
         settled = self._store.settle(*args)
-        self._world.watch.bury("w")
+        self._world.detector.reap("w")
         looks = self._looks
         eventually(lambda: self._looks > looks, what="nobody looks meanwhile")
         return settled
@@ -73,18 +73,18 @@ class Freezing(MemoryFetcher):
         self._world = world
         self.begun = 0
 
-    async def fetch(self, body, limits, passage=None, errand=None):
+    async def fetch(self, body, limits, hop_guard=None, fetch_context=None):
         self.begun += 1
         if self.begun == 1:
             self._meanwhile()
-            self._world.watch.bury("w")
-            eventually(lambda: bool(self._world.watch.pulses()), what="its heart beats anew")
-        return await super().fetch(body, limits, passage)
+            self._world.detector.reap("w")
+            eventually(lambda: bool(self._world.detector.heartbeats()), what="its heart beats anew")
+        return await super().fetch(body, limits, hop_guard)
 
 
 def taken_by_another(world: World) -> None:
     entries = [entry for _, entry in world.book.leases(DOCS)]
-    world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+    world.revocation.revoke(DOCS, world.biz, entries, "w", "x", "dead", world.now)
     until = world.now + timedelta(minutes=5)
     world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
 
@@ -148,12 +148,12 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
     submitted(world, *URLS[:3])
 
     class Slow(MemoryFetcher):
-        async def fetch(self, body, limits, passage=None, errand=None):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=None):
             if not self.asked:
                 taken_by_another(world)
                 over = world.steady.now() + 0.1
                 eventually(lambda: world.steady.now() > over, what="the leases are over")
-            return await super().fetch(body, limits, passage)
+            return await super().fetch(body, limits, hop_guard)
 
     fetcher = Slow(PAGES)
     report = work(world, PAGES, fetcher=fetcher)

@@ -12,7 +12,7 @@ from tests.kit.kernel import (
     StoreUnavailableError,
     ThrottledError,
 )
-from tests.kit.politeness import HostReport, Passages, Turn
+from tests.kit.politeness import GrantedSlots, HopGuards, HostReport
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
 from tests.kit.worlds.doubles import Broken
@@ -47,64 +47,64 @@ def clock(world) -> Time:
     return Time(world)
 
 
-def test_the_first_host_needs_no_second_turn_and_the_next_one_needs_its_own(world, clock):
+def test_the_first_host_needs_no_second_slot_and_the_next_host_needs_its_own(world, clock):
     polite(world, per_second=1)
     mine = Parts(world)
-    passage = mine.passages.of(mine.holds(PAGE), ours)
-    Parts(world, name="x").courtesy.ask(world.tree, DOCS, world.biz, {"b.example": 1})
+    hop_guard = mine.hop_guards.of(mine.holds(PAGE), ours)
+    Parts(world, name="x").politeness.ask(world.tree, DOCS, world.biz, {"b.example": 1})
 
     async def go():
-        await passage(PAGE)
+        await hop_guard(PAGE)
         assert clock.slept == []
-        await passage(ELSEWHERE)
+        await hop_guard(ELSEWHERE)
 
     asyncio.run(go())
 
     assert clock.slept == [1.0]
 
 
-def test_a_redirect_asks_again_until_there_is_a_turn(world, clock):
+def test_a_redirect_asks_again_until_there_is_a_slot(world, clock):
     polite(world, per_second=10)
     mine = Parts(world)
     held = mine.holds(PAGE)
     leave_alone(world, "b.example", 12)
     began = clock.now
 
-    asyncio.run(mine.passages.turn_at(held, "b.example"))
+    asyncio.run(mine.hop_guards.slot_at(held, "b.example"))
 
     assert clock.now - began >= 12
     assert sum(clock.slept) == pytest.approx(12, abs=0.1)
 
 
-def test_a_turn_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clock):
+def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clock):
     class Soon:
         """Gives a turn on the third ask, and says each time that it is due now."""
 
         asked = 0
 
-        def ask(self, tree, lane, biz, wanted, under_way):
+        def ask(self, tree, queue_key, biz, wanted, under_way):
             self.asked += 1
             count = int(self.asked == 3)
-            turn = Turn(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
+            turn = GrantedSlots(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
             return dict.fromkeys(wanted, turn)
 
     soon, mine = Soon(), Parts(world)
-    passages = Passages(world, soon, mine.robots, at_once, PAUSES.turn, world.steady)
+    hop_guards = HopGuards(world, soon, mine.robots, at_once, PAUSES.turn, world.steady)
 
-    asyncio.run(passages.turn_at(mine.holds(PAGE), "b.example"))
+    asyncio.run(hop_guards.slot_at(mine.holds(PAGE), "b.example"))
 
     assert soon.asked == 3
     assert clock.slept == [0.05, 0.05]
 
 
-def test_a_redirect_to_a_host_without_a_turn_gives_up_after_its_patience(world, clock):
+def test_a_redirect_to_a_host_without_a_slot_gives_up_after_its_patience(world, clock):
     polite(world, per_second=10)
     mine = Parts(world)
     held = mine.holds(PAGE)
     leave_alone(world, "b.example", 60)
 
     with pytest.raises(ThrottledError, match=r"b\.example") as caught:
-        asyncio.run(mine.passages.turn_at(held, "b.example", led=True))
+        asyncio.run(mine.hop_guards.slot_at(held, "b.example", led=True))
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable
@@ -113,10 +113,10 @@ def test_a_redirect_to_a_host_without_a_turn_gives_up_after_its_patience(world, 
 
 def test_a_page_that_is_another_workers_by_now_is_not_asked_for(world):
     mine = Parts(world)
-    passage = mine.passages.of(mine.holds(PAGE), lost)
+    hop_guard = mine.hop_guards.of(mine.holds(PAGE), lost)
 
     with pytest.raises(LeaseLostError):
-        asyncio.run(passage(PAGE))
+        asyncio.run(hop_guard(PAGE))
 
 
 def test_a_site_is_asked_whether_it_wants_the_place_that_a_redirect_leads_to(world):
@@ -124,20 +124,20 @@ def test_a_site_is_asked_whether_it_wants_the_place_that_a_redirect_leads_to(wor
     mine = Parts(world, {"https://b.example/robots.txt": b"User-agent: *\nDisallow: /2\n"})
 
     async def go():
-        passage = mine.passages.of(mine.holds(PAGE), ours)
-        await passage(PAGE)
+        hop_guard = mine.hop_guards.of(mine.holds(PAGE), ours)
+        await hop_guard(PAGE)
         with pytest.raises(RobotsDeniedError, match=r"Disallow: /2"):
-            await passage(ELSEWHERE)
+            await hop_guard(ELSEWHERE)
 
     asyncio.run(go())
 
 
-def test_nobody_follows_a_redirect_when_it_cannot_be_told_whose_turn_it_is(world):
+def test_no_redirect_is_followed_while_slots_are_unknown(world):
     mine = Parts(world, hosts=Broken())
     held = Parts(world, name="x").holds(PAGE)
 
     with pytest.raises(StoreUnavailableError):
-        asyncio.run(mine.passages.turn_at(held, "b.example"))
+        asyncio.run(mine.hop_guards.slot_at(held, "b.example"))
 
 
 def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed(world):
@@ -192,14 +192,14 @@ def test_a_page_counts_as_under_way_where_its_redirects_have_led(world):
     polite(world, per_second=1_000, concurrency=9)
     mine = Parts(world)
     held = mine.holds(PAGE)
-    passage = mine.passages.of(held, ours)
+    hop_guard = mine.hop_guards.of(held, ours)
 
     async def go():
         mine.turns.add(held)
         assert await mine.turns.ready.get() is held
-        await passage(PAGE)
+        await hop_guard(PAGE)
         assert mine.turns.busy() == {("a.example", "default"): 1}
-        await passage(ELSEWHERE)
+        await hop_guard(ELSEWHERE)
         assert mine.turns.busy() == {("b.example", "default"): 1}
 
     asyncio.run(go())

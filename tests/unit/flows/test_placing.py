@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.kit.config import PoolLimits
 from tests.kit.fleet import WAKE_TERM
 from tests.kit.kernel import StoreUnavailableError, bound, to_ms
-from tests.kit.politeness import Parked
+from tests.kit.politeness import DeferredHost
 from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, Placing
 from tests.kit.worlds.memory import DOCS
 
@@ -27,36 +27,40 @@ class Living:
 
 
 @pytest.fixture
-def parked(world):
+def deferred(world):
     now = to_ms(world.now)
-    return [Parked(host=f"h{n}.example", count=1, ready_ts=now) for n in range(200)]
+    return [DeferredHost(host=f"h{n}.example", count=1, ready_ts=now) for n in range(200)]
 
 
 def placing(world, living, worker, **changes):
-    made = Placing(world.staff(workers=living, **changes), worker, world)
+    made = Placing(world.target(workers=living, **changes), worker, world)
     made.look(world.now)
     return made
 
 
-def test_each_host_is_one_workers(world, parked):
+def test_each_host_is_one_workers(world, deferred):
     living = Living("a", "b", "c")
-    shares = [placing(world, living, name).choose(DOCS, parked, world.now) for name in living.names]
+    shares = [
+        placing(world, living, name).choose(DOCS, deferred, world.now) for name in living.names
+    ]
 
     together = [one.host for share in shares for one in share]
-    assert sorted(together) == sorted(one.host for one in parked)
+    assert sorted(together) == sorted(one.host for one in deferred)
     assert all(len(share) > 30 for share in shares)
 
 
-def test_who_is_alone_looks_at_all_of_them(world, parked):
-    assert placing(world, Living("a"), "a").choose(DOCS, parked, world.now) == parked
-    assert placing(world, Living(), "a").choose(DOCS, parked, world.now) == parked
+def test_who_is_alone_looks_at_all_of_them(world, deferred):
+    assert placing(world, Living("a"), "a").choose(DOCS, deferred, world.now) == deferred
+    assert placing(world, Living(), "a").choose(DOCS, deferred, world.now) == deferred
 
 
-def test_a_worker_that_is_not_listed_yet_counts_itself(world, parked):
-    assert 0 < len(placing(world, Living("b"), "a").choose(DOCS, parked, world.now)) < len(parked)
+def test_a_worker_that_is_not_listed_yet_counts_itself(world, deferred):
+    assert (
+        0 < len(placing(world, Living("b"), "a").choose(DOCS, deferred, world.now)) < len(deferred)
+    )
 
 
-def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world, parked):
+def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world, deferred):
     """From 2 to 10: for 10 s eight wake-ups would have had four of five hosts, and asked none."""
     due, names = world.now, ["a", "b"]
     for name in names:
@@ -67,8 +71,8 @@ def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world
         found = []
         for one in at_work:
             one.look(world.now)
-            found.append({each.host for each in one.choose(DOCS, parked, due)})
-        assert set().union(*found) == {one.host for one in parked}
+            found.append({each.host for each in one.choose(DOCS, deferred, due)})
+        assert set().union(*found) == {one.host for one in deferred}
         return found
 
     before = shares()
@@ -89,99 +93,99 @@ def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world
         assert all(new == old - came for new, old in zip(after, before, strict=False))
         moved += len(came)
         before = after
-    assert moved < 2 * len(parked), "each host moves about once or twice, not with each of eight"
+    assert moved < 2 * len(deferred), "each host moves about once or twice, not with each of eight"
 
 
-def test_hosts_of_one_that_is_told_to_leave_are_the_others(world, parked):
+def test_hosts_of_one_that_is_asked_to_leave_are_the_others(world, deferred):
     for name in ("a", "b"):
         world.workers.beat(name, world.now)
     mine = placing(world, world.workers, "a")
-    assert len(mine.choose(DOCS, parked, world.now)) < len(parked)
+    assert len(mine.choose(DOCS, deferred, world.now)) < len(deferred)
 
-    assert world.workers.mustered("b", world.now, 1).leaves
+    assert world.workers.throughput_reply("b", world.now, 1).leaves
     mine.look(world.now)
 
-    assert mine.choose(DOCS, parked, world.now) == parked
+    assert mine.choose(DOCS, deferred, world.now) == deferred
 
 
-def crews(world, own, **living):
+def starters(world, own, **living):
     """The pools' workers, as one of the pool ``own`` knows them."""
-    pools = {name: world.staff(workers=who, pool=name) for name, who in living.items()}
+    pools = {name: world.target(workers=who, pool=name) for name, who in living.items()}
     mine = pools.pop(own)
     return {"living": mine.workers, "pool": own, "elsewhere": pools}
 
 
-def test_unbound_work_of_a_host_has_one_owner_over_the_pools_that_take_it(world, parked):
+def test_unbound_work_of_a_host_has_one_owner_over_the_pools_that_take_it(world, deferred):
     """Its own workers' and those of a pool beside: two connections, and two learn its rules."""
     pools = {"far": PoolLimits(bound_only=False), "large": PoolLimits()}
     world.tree = replace(world.tree, stage=replace(world.tree.stage, pools=pools))
     living = {"main": Living("a", "b"), "far": Living("f", "g"), "large": Living("x", "y")}
     of = {
-        worker: placing(world, worker=worker, **crews(world, pool, **living))
+        worker: placing(world, worker=worker, **starters(world, pool, **living))
         for pool, some in living.items()
         for worker in some.names
     }
 
-    shares = [of[worker].choose(DOCS, parked, world.now) for worker in "abfg"]
+    shares = [of[worker].choose(DOCS, deferred, world.now) for worker in "abfg"]
 
     assert sorted(one.host for share in shares for one in share) == sorted(
-        one.host for one in parked
+        one.host for one in deferred
     )
     assert all(len(share) > 20 for share in shares)
     for pool, workers in (("far", "fg"), ("large", "xy")):
-        shares = [of[worker].choose(bound(DOCS, pool), parked, world.now) for worker in workers]
-        assert sum(map(len, shares)) == len(parked), f"what is bound for {pool} is its own"
+        shares = [of[worker].choose(bound(DOCS, pool), deferred, world.now) for worker in workers]
+        assert sum(map(len, shares)) == len(deferred), f"what is bound for {pool} is its own"
         assert all(len(share) > 60 for share in shares)
 
 
-def test_a_pool_that_cannot_be_looked_at_leaves_all_as_it_was(world, parked):
+def test_a_pool_that_cannot_be_looked_at_leaves_all_as_it_was(world, deferred):
     pools = {"far": PoolLimits(bound_only=False)}
     world.tree = replace(world.tree, stage=replace(world.tree.stage, pools=pools))
     usual, far = Living("a", "b"), Living("f")
-    mine = placing(world, worker="a", **crews(world, "main", main=usual, far=far))
-    before = mine.choose(DOCS, parked, world.now)
+    mine = placing(world, worker="a", **starters(world, "main", main=usual, far=far))
+    before = mine.choose(DOCS, deferred, world.now)
     usual.names, far.error = ["a"], StoreUnavailableError("redis", "TimeoutError")
 
     mine.look(world.now)
 
-    assert mine.choose(DOCS, parked, world.now) == before
+    assert mine.choose(DOCS, deferred, world.now) == before
     assert len(world.warnings) == 1
 
 
-def test_of_very_many_nobody_chooses(world, parked):
+def test_of_very_many_nobody_chooses(world, deferred):
     many = Living(*(f"w{n}" for n in range(MOST_WORKERS + 1)))
 
-    assert placing(world, many, "w1").choose(DOCS, parked, world.now) == parked
+    assert placing(world, many, "w1").choose(DOCS, deferred, world.now) == deferred
 
 
-def test_what_its_own_worker_leaves_is_anybodys_soon(world, parked):
+def test_what_its_own_worker_leaves_is_anybodys_soon(world, deferred):
     mine = placing(world, Living("a", "b"), "a")
 
     later = world.now + timedelta(milliseconds=PATIENCE_MS)
 
-    assert len(mine.choose(DOCS, parked, world.now)) < len(parked)
-    assert mine.choose(DOCS, parked, later) == parked
+    assert len(mine.choose(DOCS, deferred, world.now)) < len(deferred)
+    assert mine.choose(DOCS, deferred, later) == deferred
 
 
-def test_what_is_known_holds_while_nobody_answers(world, parked):
+def test_what_is_known_holds_while_nobody_answers(world, deferred):
     living = Living("a", "b")
     mine = placing(world, living, "a")
-    before = mine.choose(DOCS, parked, world.now)
+    before = mine.choose(DOCS, deferred, world.now)
     living.error = StoreUnavailableError("redis", "TimeoutError")
 
     mine.look(world.now)
 
-    assert mine.choose(DOCS, parked, world.now) == before
+    assert mine.choose(DOCS, deferred, world.now) == before
     assert len(world.warnings) == 1
 
 
-def test_hosts_of_one_that_has_gone_go_to_those_who_are_left(world, parked):
+def test_hosts_of_one_that_has_gone_go_to_those_who_are_left(world, deferred):
     living = Living("a", "b", "c")
     mine = placing(world, living, "a")
-    before = mine.choose(DOCS, parked, world.now)
+    before = mine.choose(DOCS, deferred, world.now)
     living.names = ["a", "b"]
 
     mine.look(world.now)
 
-    after = mine.choose(DOCS, parked, world.now)
+    after = mine.choose(DOCS, deferred, world.now)
     assert {one.host for one in before} < {one.host for one in after}

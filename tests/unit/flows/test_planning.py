@@ -37,7 +37,7 @@ def refused(world: Clocked, **changes: object) -> list[str]:
 # ---- putting -------------------------------------------------------------------------------------
 
 
-def test_every_mistake_of_a_schedule_is_named_and_nothing_is_stored(world):
+def test_every_error_of_a_schedule_is_named_and_nothing_is_stored(world):
     urls = ("ftp://x/", URLS[0], URLS[0])
     fields = refused(world, cron="every day", time_zone="Mars/Olympus", rule="no", urls=urls)
 

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from tests.fakes.staffing import MemoryLimit
 from tests.kit.config import Needs, PoolLimits, Tree
-from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
+from tests.kit.fleet import (
+    CapacityPorts,
+    PoolPorts,
+    WorkerStatus,
+    decided,
+    replace_dead,
+    scale,
+    scale_all,
+)
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry
 from tests.kit.warned import named
@@ -132,28 +140,32 @@ def test_stated_capacity_is_kept_by_scaling_and_released_when_it_is_idle(world, 
     world.tree = stating(world.tree, Needs(workers=3, pool="far", idle_seconds=300))
 
     found = pools.scaled()["far"]
-    assert (found.started, found.staff.floor, found.staff.stated) == (2, 2, 3)  # max_consumers is 2
+    assert (found.started, found.target.floor, found.target.stated) == (
+        2,
+        2,
+        3,
+    )  # max_consumers is 2
     far = world.workers.pool("far")
     for name in ("a", "b"):
-        far.beat(name, world.now, Card(pool="far"))
+        far.beat(name, world.now, WorkerStatus(pool="far"))
     world.now += timedelta(seconds=299)
-    assert pools.scaled()["far"].staff.floor == 2
+    assert pools.scaled()["far"].target.floor == 2
     # Somebody works for it, whoever: then it begins anew.
     world.queue.enqueue(DOCS, [Entry(1, "docs", 1)], world.now)
-    assert pools.scaled()["far"].staff.floor == 2
+    assert pools.scaled()["far"].target.floor == 2
     world.queue.flush()
     world.now += timedelta(seconds=250)
-    assert pools.scaled()["far"].staff.floor == 2
+    assert pools.scaled()["far"].target.floor == 2
     world.now += timedelta(seconds=301)
-    assert pools.scaled()["far"].staff.floor == 0
+    assert pools.scaled()["far"].target.floor == 0
 
 
 def test_capacity_that_nobody_states_any_more_is_released(world, pools):
     world.tree = stating(world.tree, Needs(workers=2))
-    assert pools.scaled()["main"].staff.floor == 2
+    assert pools.scaled()["main"].target.floor == 2
 
     world.tree = stating(world.tree, None)
-    found = pools.scaled()["main"].staff
+    found = pools.scaled()["main"].target
     assert (found.floor, found.stated, found.needed) == (0, 0, 0)
 
 
@@ -162,31 +174,31 @@ def test_capacity_of_a_worker_that_died_is_filled_at_once(world, pools):
     pools.scaled()
     world.workers.beat("a", world.now)
     world.workers.beat("b", world.now)
-    world.watch.bury("b")
+    world.detector.reap("b")
 
-    assert replace_dead(world.staff(), {MAIN_POOL}, world.clock) == 1
+    assert replace_dead(world.target(), {MAIN_POOL}, world.clock) == 1
 
 
-def test_who_buries_the_dead_of_another_pool_fills_their_places_there(world, pools):
+def test_who_reaps_workers_of_another_pool_replaces_them_there(world, pools):
     pools.scaled()
     large = world.workers.pool("large")
     for name in ("a", "b"):
-        large.beat(name, world.now, Card(pool="large"))
-    world.watch.bury("b", "large")
-    other = StaffingPorts(
-        staffing=world.staffing,
+        large.beat(name, world.now, WorkerStatus(pool="large"))
+    world.detector.reap("b", "large")
+    other = CapacityPorts(
+        targets=world.targets,
         workers=large,
         waker=pools.calls["large"],
         pool="large",
     )
 
-    assert replace_dead(world.staff(elsewhere={"large": other}), {"large"}, world.clock) == 1
+    assert replace_dead(world.target(elsewhere={"large": other}), {"large"}, world.clock) == 1
     assert pools.calls["large"].woken == [2, 1]
     # Nobody knows how to start one of a pool that is not deployed any more.
-    assert replace_dead(world.staff(), {"gone"}, world.clock) == 0
+    assert replace_dead(world.target(), {"gone"}, world.clock) == 0
     large.leave("a")
     pools.calls["large"].fault = ValueError("a lie")
-    assert replace_dead(world.staff(elsewhere={"large": other}), {"large"}, world.clock) == 0
+    assert replace_dead(world.target(elsewhere={"large": other}), {"large"}, world.clock) == 0
     assert "pool large" in world.warnings[-1]
 
 
@@ -199,8 +211,8 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
     world.queue.enqueue(DOCS, [Entry(n, "docs", n) for n in range(3)], START)
     large = world.workers.pool("large")
     hands, looks = Hands(world), []
-    staffing = StaffingPorts(
-        staffing=world.staffing,
+    targets = CapacityPorts(
+        targets=world.targets,
         workers=large,
         waker=pools.calls["large"],
         pool="large",
@@ -213,9 +225,7 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
     hands.run(
         1,
         until,
-        lambda: world.work(
-            {}, remaining=hands.left, workers=large, staffing=staffing, pool="large"
-        ),
+        lambda: world.work({}, remaining=hands.left, workers=large, targets=targets, pool="large"),
     )
 
     assert hands.ended == {"w0": "time"}
@@ -226,7 +236,7 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
 def test_a_worker_that_is_kept_by_a_statement_alone_does_not_end_when_idle(world, pools):
     world.tree = stating(make_tree(idle_seconds=0.02), Needs(workers=1))
     scale(world.scaling(), world.tree, world.clock)
-    assert decided(world.staffing).floor == 1
+    assert decided(world.targets).floor == 1
     hands, looks = Hands(world), []
 
     def until() -> bool:

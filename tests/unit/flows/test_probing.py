@@ -16,12 +16,12 @@ from tests.kit.bidding import (
     PROBE_BYTES,
     PROBE_SECONDS,
     WAIT_SECONDS,
-    NotJudged,
     Pauses,
     Probe,
     ProbeKey,
     ProbingPorts,
-    probed,
+    UnknownLink,
+    probe_link,
 )
 from tests.kit.config import HostLimits, Politeness, ProxyPool
 from tests.kit.kernel import (
@@ -101,14 +101,14 @@ class Worker:
         )
 
     def probe(self, worker="w1", url=URL, **options):
-        return asyncio.run(probed(self.ports, a_key(), url, worker, **options))
+        return asyncio.run(probe_link(self.ports, a_key(), url, worker, **options))
 
     @property
     def asked(self):
         return [url for url, _, _ in self.prober.asked]
 
 
-def test_a_way_is_measured_with_the_bizs_manners_and_known_to_the_pool():
+def test_a_link_is_probed_politely_and_known_to_the_pool():
     pools = {"eu": ProxyPool(secret="list")}
     biz = make_biz(politeness=Politeness())
     biz = msgspec.structs.replace(biz, fetch=msgspec.structs.replace(biz.fetch, proxies="eu"))
@@ -118,8 +118,8 @@ def test_a_way_is_measured_with_the_bizs_manners_and_known_to_the_pool():
 
     assert worker.probe() == worker.probe("w2") == FOUND
 
-    ((url, limits, errand),) = worker.prober.asked
-    assert (url, errand.pool, errand.proxies) == (URL, "eu", pools["eu"])
+    ((url, limits, fetch_context),) = worker.prober.asked
+    assert (url, fetch_context.pool, fetch_context.proxies) == (URL, "eu", pools["eu"])
     assert (limits.total_seconds, limits.max_body_bytes) == (PROBE_SECONDS, PROBE_BYTES)
     assert [body.url for body in worker.ports.fetcher.asked] == [ROBOTS]
 
@@ -171,10 +171,10 @@ def test_a_test_link_that_the_site_does_not_want_is_asked_for_by_nobody():
         (NoProxyError("later", again_seconds=9), 5),
     ],
 )
-def test_who_is_told_to_come_later_judges_nothing_and_lets_others_try(error, again):
+def test_a_throttled_probe_leaves_the_link_unknown_and_lets_others_try(error, again):
     worker = Worker(error)
 
-    assert worker.probe() == NotJudged(why="later", again_seconds=again)
+    assert worker.probe() == UnknownLink(why="later", again_seconds=again)
     assert worker.book.look(a_key(), "w2", HOLD) is True
 
 
@@ -183,11 +183,11 @@ def test_robots_that_are_not_known_judge_nothing():
 
     found = worker.probe()
 
-    assert isinstance(found, NotJudged)
+    assert isinstance(found, UnknownLink)
     assert worker.asked == []
 
 
-def test_a_host_without_a_turn_judges_nothing():
+def test_without_a_host_slot_the_link_is_unknown():
     worker = Worker(hosts=HostLimits(per_second=0.01))
     ask = HostAsk(
         host="example.org",
@@ -201,13 +201,13 @@ def test_a_host_without_a_turn_judges_nothing():
 
     found = worker.probe()
 
-    assert isinstance(found, NotJudged)
+    assert isinstance(found, UnknownLink)
     assert "no turn now" in found.why
     assert found.again_seconds > 1
     assert worker.asked == []
 
 
-def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_fault():
+def test_waiting_for_slots_leaves_the_link_unknown_but_a_silent_site_is_at_fault():
     short = Pauses(ask_seconds=0.2)
 
     async def for_ever(*_args, **_options):
@@ -215,12 +215,12 @@ def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_faul
 
     waiting = Worker(pauses=short)
     waiting.ports.fetcher.fetch = for_ever
-    assert isinstance(waiting.probe(), NotJudged)
+    assert isinstance(waiting.probe(), UnknownLink)
 
     silent = Worker(pauses=short)
 
-    async def silence(url, limits, passage, errand):
-        await passage(url)
+    async def silence(url, limits, hop_guard, fetch_context):
+        await hop_guard(url)
         await for_ever()
 
     silent.prober.probe = silence
@@ -245,8 +245,8 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
 
     ports, loop = replace(worker.ports, book=Watched()), None
 
-    async def slow(url, limits, passage, errand):
-        worker.prober.asked.append((url, limits, errand))
+    async def slow(url, limits, hop_guard, fetch_context):
+        worker.prober.asked.append((url, limits, fetch_context))
         begun.set()
         await go_on.wait()
         return FOUND
@@ -256,9 +256,11 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
     async def run():
         nonlocal loop
         loop = asyncio.get_running_loop()
-        first = asyncio.create_task(probed(ports, a_key(), URL, "w1"))
+        first = asyncio.create_task(probe_link(ports, a_key(), URL, "w1"))
         await begun.wait()
-        others = [asyncio.create_task(probed(ports, a_key(), URL, f"w{n}")) for n in range(2, 6)]
+        others = [
+            asyncio.create_task(probe_link(ports, a_key(), URL, f"w{n}")) for n in range(2, 6)
+        ]
         await asyncio.wait_for(all_there.wait(), 10)
         go_on.set()
         return await asyncio.gather(first, *others)
@@ -290,13 +292,13 @@ def test_without_the_book_each_asks_for_itself():
     assert len(worker.warned.texts) == 2
 
 
-def test_without_turns_nothing_is_judged():
+def test_without_host_slots_the_link_is_unknown():
     worker = Worker()
     worker.ports = replace(worker.ports, hosts=Away())
 
     found = worker.probe()
 
-    assert isinstance(found, NotJudged)
+    assert isinstance(found, UnknownLink)
     assert worker.asked == []
 
 
@@ -304,6 +306,6 @@ def test_a_biz_that_is_gone_and_a_key_of_another_site_are_refused():
     worker = Worker()
 
     with pytest.raises(UnknownBizError):
-        asyncio.run(probed(worker.ports, a_key(biz="gone"), URL, "w1"))
+        asyncio.run(probe_link(worker.ports, a_key(biz="gone"), URL, "w1"))
     with pytest.raises(ValueError, match="another site"):
         worker.probe(url="https://example.com/test")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from tests.kit.config import Field, Rule, Spider
-from tests.kit.records import LONGEST_TOLD, MOST_TOLD, SchemaValidator, key_of, prepare
+from tests.kit.records import LONGEST_TOLD, MOST_REPORTED, SchemaValidator, key_of, prepare
 from tests.kit.requests import Body, Claim, Entry, Request
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -66,7 +66,7 @@ def test_what_is_rejected_names_record_and_field_and_leaves_no_gap():
     assert (found.rejected_count, found.next_index) == (4, 2)
 
 
-def test_of_several_problems_the_first_is_told_with_how_many_there_are():
+def test_of_several_problems_the_first_is_reported_with_how_many_there_are():
     schema = {"required": ["a", "b", "c"]}
 
     (told,) = ready(Rule(schema=schema, fields=PLAIN.fields), [{}]).rejected
@@ -74,12 +74,12 @@ def test_of_several_problems_the_first_is_told_with_how_many_there_are():
     assert told == "record 0, a: is missing (and 2 more)"
 
 
-def test_what_is_told_is_bounded_and_what_is_counted_is_not():
+def test_what_is_reported_is_bounded_and_what_is_counted_is_not():
     wrong = [{"sku": "A", "price": "x"}] * 1_000 + [{"sku": "A", "x" * 9_000: object()}]
 
     found = ready(STRICT, reversed(wrong))
 
-    assert (len(found.rejected), found.rejected_count) == (MOST_TOLD, 1_001)
+    assert (len(found.rejected), found.rejected_count) == (MOST_REPORTED, 1_001)
     assert max(map(len, found.rejected)) <= LONGEST_TOLD
 
 

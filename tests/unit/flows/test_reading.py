@@ -12,7 +12,7 @@ from tests.kit.requests import (
     Done,
     Entry,
     Harvest,
-    Holding,
+    InFlight,
     Link,
     Page,
     State,
@@ -155,7 +155,7 @@ def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop():
     """A hundred pages that arrive at once do not keep leases from being renewed."""
 
     async def go():
-        pace, others = Pace(Holding(), Phases(), spell_seconds=0.25), asyncio.Event()
+        pace, others = Pace(InFlight(), Phases(), spell_seconds=0.25), asyncio.Event()
         asyncio.get_running_loop().call_soon(others.set)
         pace.spent(DOCS, 0.2)
         await pace.turn()
@@ -168,7 +168,7 @@ def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop():
 
 
 def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
-    holding, other = Holding(), held_by(world, PLAIN)
+    holding, other = InFlight(), held_by(world, PLAIN)
     other.weight = 1_001
     holding.add(other)
     holding.end(other, Done(()))
@@ -210,7 +210,7 @@ def test_between_slices_everybody_else_gets_a_turn(world):
 # ---- what is left out ----------------------------------------------------------------------------
 
 
-def test_rejected_records_are_told_with_their_number_on_the_page_in_whatever_slice(world):
+def test_rejected_records_are_reported_with_their_number_on_the_page_in_whatever_slice(world):
     text = [f"{number}" for number in range(3 * SLICE)]
     text[10] = text[SLICE + 50] = text[3 * SLICE - 1] = "too long"
     text.insert(5, "https://example.org/b")  # what is no record has no number
@@ -228,7 +228,7 @@ def test_rejected_records_are_told_with_their_number_on_the_page_in_whatever_sli
     assert [record.index for record in done.records] == list(range(3 * SLICE - 3))
 
 
-def test_what_is_told_of_a_page_is_bounded_and_what_is_counted_is_not(world):
+def test_what_is_reported_of_a_page_is_bounded_and_what_is_counted_is_not(world):
     an_id = submitted(world, "strict")
 
     report = work(world, b"bad\n" * 500 + b"too long\n" * 500 + b"good")
@@ -269,7 +269,7 @@ def test_many_links_of_a_small_page_weigh(world, kind):
 
 
 @pytest.mark.parametrize("kind", ["rule", "spider"])
-def test_a_link_that_no_seed_can_be_made_of_is_told_of_its_page(world, kind):
+def test_a_link_that_no_seed_can_be_made_of_is_reported_of_its_page(world, kind):
     links = (
         Link(url="https://example.org/1", rule="unheard of"),
         Link(url="https://example.org/2", meta={"x": "y" * 70_000}),

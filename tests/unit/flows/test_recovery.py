@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.queue import MemoryQueue
-from tests.fakes.recovery import MemoryFilling
-from tests.kit.fleet import Card
-from tests.kit.kernel import Lane
+from tests.fakes.recovery import MemoryQueueRebuild
+from tests.kit.fleet import WorkerStatus
+from tests.kit.kernel import QueueKey
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
 from tests.kit.submission import submit
@@ -54,7 +54,7 @@ def test_a_hole_in_the_middle_is_found_when_its_turn_comes(world):
     submitted(world, 1)
     world.now += timedelta(seconds=10)
     assert run(world).requeued == 0
-    world.workers.beat("w", world.now, Card())
+    world.workers.beat("w", world.now, WorkerStatus())
     until = world.now + timedelta(seconds=9)
     [first] = world.queue.lease(DOCS, "w.aa.1", 1, world.now, until)
     world.store.claim(DOCS, world.biz, [first], "w", world.now, until, "w.aa.1")
@@ -94,15 +94,15 @@ def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
     assert world.ledger().expired == 4
 
 
-def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
+def test_a_queue_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
     submitted(world, 3, queue=Broken())
     world.now += timedelta(seconds=30)
     expire = world.store.expire
 
-    def odd(lane, biz, now):
-        if lane.tenant == "acme":
+    def odd(queue_key, biz, now):
+        if queue_key.tenant == "acme":
             raise KeyError("ts")
-        return expire(lane, biz, now)
+        return expire(queue_key, biz, now)
 
     world.store.expire = odd
 
@@ -110,48 +110,48 @@ def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(worl
     assert "acme/docs" in world.warnings[-1]
 
 
-def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
+def test_a_queue_that_does_not_answer_does_not_stop_the_others(world):
     assert run(world, queue=Broken()).requeued == 0
-    assert len(world.warnings) == len(world.tree.lanes())
+    assert len(world.warnings) == len(world.tree.queues())
 
 
 def test_a_round_ends_before_its_time_does_and_others_begin_elsewhere(world):
     asked = []
 
-    class Watched:
-        def depth(self, lane):
-            asked.append(lane)
-            return world.queue.depth(lane)
+    class Reaped:
+        def depth(self, queue_key):
+            asked.append(queue_key)
+            return world.queue.depth(queue_key)
 
-    run(world, time_left=5.0, queue=Watched())
+    run(world, time_left=5.0, queue=Reaped())
     assert asked == []
     begun = set()
     for _ in range(5):
-        run(world, queue=Watched())
+        run(world, queue=Reaped())
         begun.add(asked[0])
-        assert set(asked) == set(world.tree.lanes())
+        assert set(asked) == set(world.tree.queues())
         asked.clear()
         world.now += timedelta(minutes=1)
 
-    assert begun == set(world.tree.lanes())
+    assert begun == set(world.tree.queues())
 
 
 @pytest.mark.parametrize("seconds", [20, 60])
-def test_where_rounds_get_no_further_than_a_few_lanes_each_lane_has_its_turn_all_the_same(
+def test_where_rounds_get_no_further_than_a_few_queues_each_queue_has_its_turn_all_the_same(
     world, seconds
 ):
     """Twenty rounds at least; with the tick alone that is twenty minutes."""
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(60)}})
-    recovered: set[Lane] = set()
+    recovered: set[QueueKey] = set()
 
     class Counting:
         def __init__(self) -> None:
             self.left = 3
 
-        def expire(self, lane, *args):
+        def expire(self, queue_key, *args):
             self.left -= 1
-            recovered.add(lane)
-            return world.store.expire(lane, *args)
+            recovered.add(queue_key)
+            return world.store.expire(queue_key, *args)
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -162,7 +162,7 @@ def test_where_rounds_get_no_further_than_a_few_lanes_each_lane_has_its_turn_all
         recover(ports, world.tree, "scheduler", world.now, lambda it=store: 40.0 * it.left)
         world.now += timedelta(seconds=seconds)
 
-    assert recovered == set(world.tree.lanes())
+    assert recovered == set(world.tree.queues())
 
 
 @pytest.mark.parametrize("broken", ["ledgers", "expire"])
@@ -170,7 +170,7 @@ def test_an_account_that_cannot_be_drawn_up_keeps_no_queue_from_being_filled(wor
     """It may take longer than it is given in every round, of a lane that has very much."""
     entries = submitted(world, 3)
     world.queue = MemoryQueue()
-    world.filling = MemoryFilling(world.queue)
+    world.rebuild = MemoryQueueRebuild(world.queue)
     changes = {"ledgers": Broken()}
     if broken == "expire":
         changes = {"store": Failing(world.store, expire=9)}
@@ -179,15 +179,15 @@ def test_an_account_that_cannot_be_drawn_up_keeps_no_queue_from_being_filled(wor
     assert world.queue.depth(DOCS).queued == len(entries)
 
 
-def test_a_turn_that_cannot_be_given_back_does_not_undo_the_round(world):
+def test_a_lock_that_cannot_be_released_does_not_undo_the_round(world):
     entries = submitted(world, 3)
     world.queue = MemoryQueue()
-    world.filling = MemoryFilling(world.queue)
+    world.rebuild = MemoryQueueRebuild(world.queue)
 
-    done = run(world, watch=Failing(world.watch, end_turn=1))
+    done = run(world, detector=Failing(world.detector, release_lock=1))
 
     assert done.requeued == len(entries)
-    assert any("end_turn" in warning for warning in world.warnings)
+    assert any("release_lock" in warning for warning in world.warnings)
 
 
 def test_a_stage_without_bizs_has_nothing_to_recover(world):
@@ -217,7 +217,7 @@ def _watched(world):
     """Somebody has looked for long enough to know who lives."""
     for _ in range(6):
         world.now += timedelta(seconds=1)
-        world.watch.pulses()
+        world.detector.heartbeats()
 
 
 def held(world: World, worker: str, count: int) -> list[Entry]:
@@ -228,7 +228,7 @@ def held(world: World, worker: str, count: int) -> list[Entry]:
 
 
 @pytest.mark.usefixtures("_watched")
-def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
+def test_leases_of_an_unknown_worker_are_reclaimed(world):
     entries = submitted(world, 3)
     held(world, "unheard-of", 3)
 
@@ -243,7 +243,7 @@ def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
 
 def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):
     submitted(world, 3)
-    world.workers.beat("w", world.now, Card())
+    world.workers.beat("w", world.now, WorkerStatus())
     held(world, "w", 3)
     world.now += timedelta(minutes=4)
 
@@ -268,7 +268,7 @@ def test_without_redis_what_expires_is_counted_all_the_same(world):
     submitted(world, 3)
     world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
 
-    assert run(world, watch=Broken(), queue=Broken(), filling=Broken()).expired == 3
+    assert run(world, detector=Broken(), queue=Broken(), rebuild=Broken()).expired == 3
 
 
 def test_what_was_corrected_in_the_ledger_stands_in_the_journal(world):
@@ -287,7 +287,7 @@ def lines(world: World) -> list[JournalLine]:
 
 
 @pytest.mark.usefixtures("_watched")
-def test_a_claim_that_came_after_its_workers_burial_is_taken_back(world):
+def test_a_claim_that_came_after_its_worker_was_reaped_is_reclaimed(world):
     """The truth has a lease that the index knows nothing of."""
     [entry] = submitted(world, 1)
     until = world.now + timedelta(minutes=5)
@@ -339,18 +339,18 @@ def test_a_queue_that_was_lost_is_filled_again_with_every_priority(world):
     assert [entry.priority for entry in leased] == [n // 2 for n in range(21, -1, -1)]
 
 
-def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
+def test_indexes_are_built_after_all_queues_with_the_time_that_is_left(world):
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(3)}})
     done = []
 
     class Indexing:
-        def expire(self, lane, *args):
+        def expire(self, queue_key, *args):
             done.append("lane")
-            return world.store.expire(lane, *args)
+            return world.store.expire(queue_key, *args)
 
-        def index(self, lane, biz, now, time_left):
+        def index(self, queue_key, biz, now, time_left):
             done.append(time_left())
-            if lane.biz == "b1":
+            if queue_key.biz == "b1":
                 raise OSError("down")
             return ["by hand"]
 

@@ -23,7 +23,7 @@ def put_aside(world, entries, token="w.aa.1"):
     assert len(claims) == len(entries)
     world.store.release(DOCS, world.biz, claims, "w", "put aside", world.now)
     later = world.now + timedelta(hours=1)
-    assert world.queue.park(DOCS, token, [(HOST, later, entries)]) == len(entries)
+    assert world.queue.defer(DOCS, token, [(HOST, later, entries)]) == len(entries)
 
 
 def lease(world, count=10, token="w.aa.1"):
@@ -31,7 +31,7 @@ def lease(world, count=10, token="w.aa.1"):
     return world.queue.lease(DOCS, token, count, world.now, until)
 
 
-def test_what_is_parked_is_not_queued_again(world):
+def test_what_is_deferred_is_not_queued_again(world):
     submitted(world, 5)
     put_aside(world, lease(world))
     world.now += timedelta(seconds=30)
@@ -43,7 +43,7 @@ def test_what_is_parked_is_not_queued_again(world):
     assert world.queue.depth(DOCS).queued == 7
 
 
-def test_what_is_parked_behind_newer_requests_is_not_queued_again(world):
+def test_what_is_deferred_behind_newer_requests_is_not_queued_again(world):
     submitted(world, 2)
     old = lease(world)
     world.now += timedelta(seconds=30)
@@ -53,10 +53,10 @@ def test_what_is_parked_behind_newer_requests_is_not_queued_again(world):
     world.now += timedelta(seconds=30)
 
     assert run(world).requeued == 0
-    assert world.queue.depth(DOCS).parked == 5
+    assert world.queue.depth(DOCS).deferred == 5
 
 
-def test_what_was_lost_is_found_although_newer_requests_are_parked(world):
+def test_what_was_lost_is_found_although_newer_requests_are_deferred(world):
     submitted(world, 3, queue=Broken())
     world.now += timedelta(seconds=30)
     submitted(world, 2)
@@ -67,12 +67,12 @@ def test_what_was_lost_is_found_although_newer_requests_are_parked(world):
     assert world.queue.depth(DOCS).queued == 5
 
 
-def test_a_queue_that_is_filled_again_holds_what_was_parked_once(world):
+def test_a_queue_that_is_filled_again_holds_what_was_deferred_once(world):
     submitted(world, 5)
     put_aside(world, lease(world))
     world.queue.restart()
     world.now += timedelta(seconds=30)
 
     assert run(world).requeued == 5
-    assert world.queue.depth(DOCS).parked == 0
+    assert world.queue.depth(DOCS).deferred == 0
     assert len(lease(world, 20, "x.aa.1")) == 5

@@ -159,12 +159,12 @@ def test_a_tick_that_is_nearly_over_begins_nothing(place):
     assert place.tick(time_left=61) == 1
 
 
-def test_ticks_that_are_over_after_one_lane_come_to_all_of_them(place):
+def test_ticks_that_are_over_after_one_queue_come_to_all_of_them(place):
     asked = set()
 
     class Noting:
-        def due(self, lane, biz, now, limit):
-            asked.add(lane.tenant)
+        def due(self, queue_key, biz, now, limit):
+            asked.add(queue_key.tenant)
             return []
 
     for _ in range(4):
@@ -177,12 +177,12 @@ def test_ticks_that_are_over_after_one_lane_come_to_all_of_them(place):
     assert asked == {"default", "acme"}
 
 
-def test_a_lane_that_cannot_be_served_stops_no_other(place):
+def test_a_queue_that_cannot_be_served_stops_no_other(place):
     class Half:
-        def due(self, lane, biz, now, limit):
-            if lane.tenant == "acme":
+        def due(self, queue_key, biz, now, limit):
+            if queue_key.tenant == "acme":
                 raise OverflowError("odd")
-            return place.visits.due(lane, biz, now, limit)
+            return place.visits.due(queue_key, biz, now, limit)
 
         def __getattr__(self, name):
             return getattr(place.visits, name)
@@ -267,8 +267,8 @@ def test_what_a_node_refuses_comes_again_soon_and_the_others_stand(place):
     place.know(1, 2)
 
     class HalfDown:
-        def insert(self, lane, biz, requests, kept):
-            place.world.store.insert(lane, biz, requests[1:])
+        def insert(self, queue_key, biz, requests, kept):
+            place.world.store.insert(queue_key, biz, requests[1:])
             return Inserted(refused={requests[0].id: StoreUnavailableError("mongodb", "down")})
 
     assert place.resubmit(store=HalfDown()) == 1

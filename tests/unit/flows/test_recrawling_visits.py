@@ -13,7 +13,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.recrawl import (
     Recollection,
-    look_at,
+    get_visit,
     prepare,
     seen,
     totals,
@@ -66,7 +66,7 @@ def known(number: int, **changes: object) -> Visit:
     return a_visit(number, key=key_of(url(number)).hex(), rule_version=RULE.version, **changes)
 
 
-def test_a_worker_is_told_what_is_known_of_its_pages(place):
+def test_a_worker_is_reported_what_is_known_of_its_pages(place):
     place.visits.saw(DOCS, place.world.biz, [known(1), known(2, validators=Validators())])
 
     found = told(place, claim(1), claim(2), claim(3), claim(4, method="POST"))
@@ -144,7 +144,7 @@ def test_a_page_is_looked_at_by_any_of_its_urls(place):
     place.visits.saw(DOCS, place.world.biz, [known(1)])
 
     def look(address: str, biz: str = "docs") -> Visit:
-        return look_at(place.visits, place.world.tree, "default", biz, address, by_number)
+        return get_visit(place.visits, place.world.tree, "default", biz, address, by_number)
 
     assert look("http://another.example/1") == known(1)
     for address in (url(2), "http://a.example/22"):
@@ -161,7 +161,7 @@ def test_a_page_is_looked_at_by_any_of_its_urls(place):
         look(url(2))
 
 
-def test_all_pages_are_told_together(place):
+def test_all_pages_are_reported_together(place):
     place.know(1, 2, saved=3, visits=4)
     place.know(3, next_at=START + DAY)
 
@@ -199,7 +199,7 @@ def test_a_page_has_the_key_that_its_rule_gives_it(place):
     assert keys == [known(1).key, b"other rule's key".hex(), b"other rule's key".hex()]
 
 
-def test_where_a_resolver_is_not_there_its_pages_are_not_remembered_and_it_is_told_once(place):
+def test_where_a_resolver_is_not_there_its_pages_are_not_remembered_and_it_is_reported_once(place):
     def missing(biz: Biz, rule: str):
         if rule == "other":
             raise InvalidRequestError.of("seeds.resolvers.other", "no package brings one")
@@ -213,7 +213,7 @@ def test_where_a_resolver_is_not_there_its_pages_are_not_remembered_and_it_is_to
     assert "no package" in said
 
 
-def test_a_page_is_looked_at_by_the_keys_of_all_rules_and_its_last_visit_told(place):
+def test_a_page_is_looked_at_by_the_keys_of_all_rules_and_its_last_visit_reported(place):
     policy = SeedPolicy(resolvers={"other": "whole"})
     place.world.tree = make_tree(make_biz(recrawl=POLICY, seeds=policy))
 
@@ -221,7 +221,7 @@ def test_a_page_is_looked_at_by_the_keys_of_all_rules_and_its_last_visit_told(pl
         return (lambda *_: b"other rule's key") if rule == "other" else by_number(biz, rule)
 
     def look(number: int) -> Visit:
-        return look_at(place.visits, place.world.tree, "default", "docs", url(number), by_rule)
+        return get_visit(place.visits, place.world.tree, "default", "docs", url(number), by_rule)
 
     late = replace(known(1), key=b"other rule's key".hex(), visited_at=START + DAY, rule="other")
     place.visits.saw(DOCS, place.world.biz, [late])

@@ -109,7 +109,7 @@ def test_another_entry_of_one_batch_with_the_same_client_id_is_refused(world):
     assert stored(world) == 1
 
 
-def test_a_twin_of_a_refused_entry_is_refused_with_it(world):
+def test_a_duplicate_of_a_refused_entry_is_refused_with_it(world):
     receipts = send(world, entry(1, "a", url="ftp://x/"), entry(1, "a", url="ftp://x/"))
 
     assert [type(receipt) for receipt in receipts] == [Refused, Refused]
@@ -203,7 +203,7 @@ def test_the_only_rule_of_a_biz_stays_the_one_of_the_first_try(world):
 
 def test_what_was_persisted_but_not_queued_is_queued_when_it_comes_again(world):
     class Dying:
-        def enqueue(self, lane, entries, now):
+        def enqueue(self, queue_key, entries, now):
             raise DiedError
 
     with pytest.raises(DiedError):
@@ -271,10 +271,10 @@ def test_of_two_at_once_the_second_goes_on_with_the_ids_of_the_first(world):
     others: list[list[Receipt]] = []
 
     class Racing:
-        def open(self, lane, keyed, until):
+        def open(self, queue_key, keyed, until):
             others.append(send(world, entry(1), entry(2, "a"), key="k"))
             edit_rules(world, page=EDITED)
-            return world.keys.open(lane, keyed, until)
+            return world.keys.open(queue_key, keyed, until)
 
         def __getattr__(self, name):
             return getattr(world.keys, name)
@@ -291,9 +291,9 @@ def test_of_two_different_ones_at_once_under_one_key_the_second_is_refused(world
         def __init__(self, *other, **how):
             self.other, self.how = other, how
 
-        def open(self, lane, keyed, until):
+        def open(self, queue_key, keyed, until):
             send(world, *self.other, **self.how)
-            return world.keys.open(lane, keyed, until)
+            return world.keys.open(queue_key, keyed, until)
 
         def __getattr__(self, name):
             return getattr(world.keys, name)
@@ -309,8 +309,8 @@ def test_of_two_different_ones_at_once_under_one_key_the_second_is_refused(world
 
 def test_one_node_away_costs_its_own_entries_only_and_the_next_try_completes_them(world):
     class HalfDown:
-        def insert(self, lane, biz, requests, kept):
-            world.store.insert(lane, biz, requests[1:])
+        def insert(self, queue_key, biz, requests, kept):
+            world.store.insert(queue_key, biz, requests[1:])
             return Inserted(refused={requests[0].id: StoreUnavailableError("mongodb", "down")})
 
         def __getattr__(self, name):

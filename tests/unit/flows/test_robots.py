@@ -56,29 +56,29 @@ class Site:
         world,
         pages=None,
         cache=None,
-        no_turn: Exception | None = None,
+        no_slot: Exception | None = None,
         agent: str = "Fleet",
         remembered: int = 2_000,
     ) -> None:
         self.world = obedient(world)
         self.web = Noting(pages or {})
         self.turns: list[str] = []
-        self.no_turn = no_turn
+        self.no_slot = no_slot
         self.book = RobotsBook(
             self.web,
             cache or world.robots,
             world.clock,
             at_once,
-            self.turn_at,
+            self.slot_at,
             lambda: agent,
             remembered,
         )
         self.held = Parts(world).holds(PAGE)
 
-    async def turn_at(self, held, host, *, led):
+    async def slot_at(self, held, host, *, led):
         self.turns.append(host)
-        if self.no_turn is not None:
-            raise self.no_turn
+        if self.no_slot is not None:
+            raise self.no_slot
 
     def check(self, url: str = PAGE, held=None) -> None:
         asyncio.run(self.book.check(held or self.held, url))
@@ -138,7 +138,7 @@ def test_a_copy_that_is_over_is_not_believed(world):
     assert site.web.times(ROBOTS) == 1
 
 
-def test_a_page_that_the_site_does_not_want_is_denied_and_the_line_is_told(world):
+def test_a_page_that_the_site_does_not_want_is_denied_and_the_line_is_reported(world):
     site = Site(world, {ROBOTS: NOT_HERE})
 
     site.check()
@@ -227,7 +227,7 @@ def test_who_ignores_robots_txt_asks_for_none(world):
     assert site.web.times("https://b.example/robots.txt") == 0
 
 
-def test_the_longest_crawl_delay_of_a_hosts_sites_counts_for_the_product_it_is_told_to(world):
+def test_the_longest_crawl_delay_of_a_hosts_sites_counts_for_the_product_it_is_given_to(world):
     slow = b"User-agent: acme\nCrawl-delay: 7\nUser-agent: *\nCrawl-delay: 1\n"
     site = Site(world, {ROBOTS: NOT_HERE, "https://a.example:8443/robots.txt": slow})
     site.check()
@@ -271,25 +271,25 @@ def test_a_copy_that_cannot_be_kept_is_still_known_here(world):
 
 
 @pytest.mark.parametrize(
-    ("no_turn", "warnings"),
+    ("no_slot", "warnings"),
     [
         (ThrottledError("leads to a.example, which has no turn", status=0), 0),
         (StoreUnavailableError("redis", "no answer"), 1),
     ],
 )
-def test_that_we_have_no_turn_at_a_host_says_nothing_of_its_site(world, no_turn, warnings):
+def test_a_missing_slot_says_nothing_about_the_site(world, no_slot, warnings):
     """Else a host that is left alone for a while would be closed to the whole fleet as well."""
-    site = Site(world, {ROBOTS: NOT_HERE}, no_turn=no_turn)
+    site = Site(world, {ROBOTS: NOT_HERE}, no_slot=no_slot)
 
     asyncio.run(site.book.learn(site.held))
-    with pytest.raises(type(no_turn), match=str(no_turn)):
+    with pytest.raises(type(no_slot), match=str(no_slot)):
         site.check()
     assert site.web.asked == []
     assert world.robots.load("https://a.example") is None
     assert not site.book.knows(site.held)
     assert len(world.warnings) == 2 * warnings
 
-    site.no_turn = None
+    site.no_slot = None
     site.check()
 
 
@@ -385,7 +385,7 @@ def test_ports_of_a_host_beyond_those_remembered_are_known_all_the_same(world):
     assert len(site.web.asked) == MOST_PORTS + 4
 
 
-def test_two_tenants_are_told_the_same_of_a_site_that_is_asked_once(world):
+def test_two_tenants_are_reported_the_same_of_a_site_that_is_asked_once(world):
     site = Site(world, {ROBOTS: NOT_HERE})
     theirs = Parts(world).holds("https://a.example/private", tenant="acme")
 
@@ -394,10 +394,10 @@ def test_two_tenants_are_told_the_same_of_a_site_that_is_asked_once(world):
         site.check("https://a.example/private", theirs)
 
     assert site.web.times(ROBOTS) == 1
-    assert (site.held.lane, theirs.lane.tenant) == (DOCS, "acme")
+    assert (site.held.queue_key, theirs.queue_key.tenant) == (DOCS, "acme")
 
 
-def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_told(world):
+def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_reported(world):
     """The copy is the fleet's for a day: Range or If-None-Match would make it say nothing."""
     site = Site(world, {ROBOTS: NOT_HERE}, agent="fleet/1 (+https://fleet.example)")
     hasty = replace(

@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from tests.fakes.fleet import MemoryReadings
 from tests.kit.jobs import RunPart, together, usage_of
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Page, Retry
 from tests.kit.worker import FORGET_SECONDS, Idle, RunMeter, travelled
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-DOCS, SHOP = Lane("acme", "docs", "main"), Lane("acme", "shop", "main")
+DOCS, SHOP = QueueKey("acme", "docs", "main"), QueueKey("acme", "shop", "main")
 IDLE_BYTES = 100_000_000
 
 
 class Attempt:
     """An attempt at a task, held until it is ended."""
 
-    def __init__(self, meter: RunMeter, lane: Lane, job: str | None) -> None:
+    def __init__(self, meter: RunMeter, queue_key: QueueKey, job: str | None) -> None:
         self._end = Dead("gone", "PageGone")
-        self._running = meter.during(lane, job, self)
+        self._running = meter.during(queue_key, job, self)
         self._running.send(None)
 
     def __await__(self):
@@ -55,9 +55,9 @@ class Bench:
     def now(self) -> datetime:
         return START + timedelta(seconds=self.seconds - 1_000)
 
-    def begin(self, job: str | None = "night", lane: Lane = DOCS) -> Attempt:
+    def begin(self, job: str | None = "night", queue_key: QueueKey = DOCS) -> Attempt:
         # Kept, as one that nobody holds ends whenever rubbish is looked for.
-        self.attempts.append(Attempt(self.meter, lane, job))
+        self.attempts.append(Attempt(self.meter, queue_key, job))
         return self.attempts[-1]
 
     def arrive(self, count: int, job: str | None = "night", seconds: float = 0.0) -> None:
@@ -197,7 +197,7 @@ def test_a_download_counts_over_the_seconds_that_it_took(bench: Bench) -> None:
     assert (figures.bandwidth_max, figures.bytes) == (1_000, 11_000)
 
 
-def test_what_was_measured_is_told_at_times_and_at_once_when_a_job_goes_quiet(
+def test_what_was_measured_is_reported_at_times_and_at_once_when_a_job_goes_quiet(
     bench: Bench,
 ) -> None:
     task = bench.begin()
@@ -216,7 +216,7 @@ def test_what_was_measured_is_told_at_times_and_at_once_when_a_job_goes_quiet(
     assert bench.meter.take(last=True) == []
 
 
-def test_what_could_not_be_told_is_told_again(bench: Bench) -> None:
+def test_what_could_not_be_reported_is_reported_again(bench: Bench) -> None:
     bench.begin().end(Done(()))
     bench.passes(2)
     parts = bench.meter.take()

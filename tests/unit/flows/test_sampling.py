@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from tests.kit.config import BizThresholds
-from tests.kit.fleet import Card
-from tests.kit.kernel import Lane
-from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
+from tests.kit.fleet import WorkerStatus
+from tests.kit.kernel import QueueKey
+from tests.kit.monitoring import Bounds, QueueSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
 from tests.kit.worlds.doubles import Broken, Failing
@@ -15,8 +15,8 @@ from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import do, look, ports, put
 
 
-def of(seen: Sample, lane: Lane) -> LaneSample:
-    [found] = [one for one in seen.lanes if one.lane == lane]
+def of(seen: Sample, queue_key: QueueKey) -> QueueSample:
+    [found] = [one for one in seen.queues if one.queue_key == queue_key]
     return found
 
 
@@ -37,12 +37,12 @@ def test_rates_backlog_and_age_are_those_of_each_biz_and_of_all(world):
     assert sum(docs.submitted_seconds.values()) == 6
     assert (docs.retries, docs.difference, docs.records) == (0, 0, 0)
     fleet = seen.fleet
-    assert (fleet.lanes, fleet.queued, fleet.oldest_seconds) == (2, 9, 10.0)
+    assert (fleet.queues, fleet.queued, fleet.oldest_seconds) == (2, 9, 10.0)
     assert (fleet.submitted.per_60s, fleet.ledger.pending) == (pytest.approx(0.15), 9)
     assert (seen.unread, seen.revision) == ((), "1")
 
 
-def test_what_is_held_and_what_waits_for_its_next_try_is_told_apart(world):
+def test_what_is_held_and_what_waits_for_its_next_try_is_distinguished(world):
     put(world, 5)
     later = world.now + timedelta(seconds=60)
     leased = world.queue.lease(DOCS, "t", 3, world.now, later)
@@ -96,7 +96,7 @@ def test_workers_are_counted_by_what_the_detector_makes_of_them(world):
     for worker in ("a", "b", "c"):
         world.workers.beat(worker, world.now)
     for second in range(12):
-        world.watch.pulses()
+        world.detector.heartbeats()
         world.now += timedelta(seconds=1)
         world.workers.beat("a", world.now)
         if second < 8:
@@ -119,18 +119,18 @@ def report(world: World, host: str, **seen: object) -> None:
 
 
 def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(world):
-    world.workers.beat("w", world.now, Card(hosts=(("busy.example", "default"),)))
+    world.workers.beat("w", world.now, WorkerStatus(hosts=(("busy.example", "default"),)))
     report(world, "busy.example", answered=8, failed=2, seconds=0.5)
     put(world, 2)
     leased = world.queue.lease(DOCS, "t", 2, world.now, world.now + timedelta(seconds=60))
     again = world.now + timedelta(seconds=30)
-    world.queue.park(DOCS, "t", [("bad.example", again, leased)])
+    world.queue.defer(DOCS, "t", [("bad.example", again, leased)])
     report(world, "bad.example", strained=1)
 
     seen = look(world)
 
     bad, busy = seen.hosts
-    assert (bad.host, bad.throttled, bad.strained, bad.parked) == ("bad.example", True, 1, 2)
+    assert (bad.host, bad.throttled, bad.strained, bad.deferred) == ("bad.example", True, 1, 2)
     assert bad.backing_off_until is not None
     assert (busy.host, busy.success_share, busy.latency_seconds) == ("busy.example", 0.75, 0.5)
     assert (busy.throttled, seen.hosts_seen) == (False, 2)
@@ -158,7 +158,7 @@ def test_throttled_hosts_are_counted_shown_or_not(world):
 
 
 def test_hosts_that_cannot_be_read_cost_nothing_else(world):
-    world.workers.beat("w", world.now, Card(hosts=(("busy.example", "default"),)))
+    world.workers.beat("w", world.now, WorkerStatus(hosts=(("busy.example", "default"),)))
 
     seen = look(world, hosts=Broken())
 
@@ -184,7 +184,7 @@ def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
     assert parts[2] == well
 
 
-def test_keys_that_were_thrown_away_since_the_look_before_are_a_problem(world):
+def test_keys_that_were_thrown_away_since_the_evaluation_before_are_a_problem(world):
     def seen(evicted: float, before: Sample | None) -> str | None:
         part = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": evicted})
         return sample(ports(world, part), world.tree, world.now, before=before).parts[0].error
@@ -242,7 +242,7 @@ def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):
     [
         ("queue", ["queues"]),
         ("overview", ["queues"]),
-        ("watch", ["workers"]),
+        ("detector", ["workers"]),
         ("workers", ["workers"]),
         ("ledgers", ["ledger of acme/docs", "ledger of default/docs"]),
         ("store", ["records of acme/docs", "records of default/docs"]),
@@ -259,7 +259,7 @@ def test_each_part_that_fails_is_named_and_stops_no_other(world, port, named):
     assert (docs.depth is None) == (port in {"queue", "overview"})
     assert (docs.ledger is None) == (port == "ledgers")
     assert (docs.records is None) == (port in {"store", "ledgers"})
-    assert (seen.workers is None) == (port in {"watch", "workers"})
+    assert (seen.workers is None) == (port in {"detector", "workers"})
     assert len(world.warnings) == len(named)
 
 
@@ -273,20 +273,20 @@ def test_an_audit_that_fails_leaves_the_totals(world):
     assert seen.fleet.difference is None
 
 
-def test_strays_that_cannot_be_counted_are_unread_and_not_none(world):
+def test_orphaned_queues_that_cannot_be_counted_are_unread_and_not_none(world):
     def broken(tree, now):
         raise ZeroDivisionError("odd")
 
-    seen = look(world, strays=broken)
+    seen = look(world, orphaned=broken)
 
     assert (seen.stray_items, whats(seen)) == (None, ["strays"])
     assert seen.unread[0].why == "ZeroDivisionError: odd"
-    assert look(world, strays=lambda tree, now: (2, 5)).stray_requests == 5
+    assert look(world, orphaned=lambda tree, now: (2, 5)).stray_requests == 5
 
 
 def test_everything_down_is_a_sample_too(world):
     down = NodeHealth(part="redis", name="redis", up=False, error="no answer")
-    broken = {name: Broken() for name in ("queue", "overview", "store", "ledgers", "watch")}
+    broken = {name: Broken() for name in ("queue", "overview", "store", "ledgers", "detector")}
 
     seen = look(world, down, **broken)
 
@@ -300,5 +300,5 @@ def test_without_any_configuration_the_parts_are_looked_at(world):
 
     seen = sample(ports(world, up), None, world.now, config_refused="there is none")
 
-    assert (seen.parts, seen.lanes, seen.workers) == ((up,), (), None)
+    assert (seen.parts, seen.queues, seen.workers) == ((up,), (), None)
     assert (seen.config_refused, seen.revision) == ("there is none", "")

@@ -8,15 +8,15 @@ import msgspec
 
 from tests.fakes.queue import MemoryOverview
 from tests.kit.config import Thresholds
-from tests.kit.kernel import Lane
-from tests.kit.monitoring import Bounds, LaneSample, Sample
+from tests.kit.kernel import QueueKey
+from tests.kit.monitoring import Bounds, QueueSample, Sample
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import look, put
 
 
-def of(seen: Sample, lane: Lane) -> LaneSample:
-    [found] = [one for one in seen.lanes if one.lane == lane]
+def of(seen: Sample, queue_key: QueueKey) -> QueueSample:
+    [found] = [one for one in seen.queues if one.queue_key == queue_key]
     return found
 
 
@@ -27,7 +27,7 @@ def whats(seen: Sample) -> list[str]:
 # ---- the ledger ----------------------------------------------------------------------------------
 
 
-def test_a_difference_is_told_of_its_biz_and_summed_without_signs(world):
+def test_a_difference_is_reported_of_its_biz_and_summed_without_signs(world):
     put(world, 6)
     requests = world.store.state.of(DOCS).requests
     for request_id in list(requests)[:2]:
@@ -39,7 +39,7 @@ def test_a_difference_is_told_of_its_biz_and_summed_without_signs(world):
     assert seen.fleet.difference == 2
 
 
-def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
+def test_queues_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
     put(world, 4)
     put(world, 1, "acme")
 
@@ -47,23 +47,23 @@ def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
     for _ in range(20):
         seen = look(world, bounds=Bounds(audited_keys=1_000))
         assert (of(seen, DOCS).ledger.pending, of(seen, OTHER).ledger.pending) == (4, 1)
-        audited.update(one.lane for one in seen.lanes if one.difference is not None)
+        audited.update(one.queue_key for one in seen.queues if one.difference is not None)
         world.now += timedelta(minutes=1)
 
-    assert all(8 <= audited[lane] <= 12 for lane in (DOCS, OTHER))
+    assert all(8 <= audited[queue_key] <= 12 for queue_key in (DOCS, OTHER))
     assert whats(look(world)) == []
 
 
-def test_an_audit_has_what_is_left_of_the_look(world):
+def test_an_audit_has_what_is_left_of_the_sampling_time(world):
     put(world, 2)
     told = []
 
-    class Telling(Failing):
-        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
+    class NotificationState(Failing):
+        def audit(self, queue_key, biz, now, job=None, *, within_seconds=None):
             told.append(within_seconds)
-            return world.ledgers.audit(lane, biz, now, job)
+            return world.ledgers.audit(queue_key, biz, now, job)
 
-    look(world, ledgers=Telling(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
+    look(world, ledgers=NotificationState(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
 
     assert len(told) == 2
     assert all(0 < within <= 5 for within in told)
@@ -74,7 +74,7 @@ def test_a_slow_audit_never_costs_the_totals(world):
     stuck = Event()
 
     class Slow(Failing):
-        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
+        def audit(self, queue_key, biz, now, job=None, *, within_seconds=None):
             stuck.wait()
 
     try:
@@ -86,7 +86,7 @@ def test_a_slow_audit_never_costs_the_totals(world):
     assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).records) == (2, 0)
 
 
-def test_a_node_that_hangs_costs_the_lanes_of_others_nothing():
+def test_a_node_that_hangs_costs_the_queues_of_others_nothing():
     stuck = Event()
     [first] = make_biz().generations
     on = {
@@ -97,10 +97,10 @@ def test_a_node_that_hangs_costs_the_lanes_of_others_nothing():
     world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
 
     class Hanging(Failing):
-        def totals(self, lane, biz, now, job=None):
+        def totals(self, queue_key, biz, now, job=None):
             if biz is on["bad"]:
                 stuck.wait()
-            return world.ledgers.totals(lane, biz, now, job)
+            return world.ledgers.totals(queue_key, biz, now, job)
 
     try:
         bounds = Bounds(look_seconds=0.5, audited_by_seconds=2.0)
@@ -108,21 +108,21 @@ def test_a_node_that_hangs_costs_the_lanes_of_others_nothing():
     finally:
         stuck.set()
 
-    lost = [one.lane.biz for one in seen.lanes if one.ledger is None]
+    lost = [one.queue_key.biz for one in seen.queues if one.ledger is None]
     assert lost == [f"bad{n:03}" for n in range(50)]
     assert whats(seen) == [f"ledger of default/{biz}" for biz in lost]
-    assert all(one.difference == 0 for one in seen.lanes if one.lane.biz.startswith("good"))
+    assert all(one.difference == 0 for one in seen.queues if one.queue_key.biz.startswith("good"))
 
 
-def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for():
+def test_it_is_not_always_the_same_queues_that_there_is_no_time_for():
     bizs = {f"b{n:02}": make_biz() for n in range(20)}
     world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
     firsts = []
 
     class Asked(Failing):
-        def totals(self, lane, biz, now, job=None):
-            firsts.append(lane.biz)
-            return world.ledgers.totals(lane, biz, now, job)
+        def totals(self, queue_key, biz, now, job=None):
+            firsts.append(queue_key.biz)
+            return world.ledgers.totals(queue_key, biz, now, job)
 
     begun = set()
     for _ in range(15):
@@ -146,7 +146,7 @@ def test_looking_changes_nothing(world):
     assert msgspec.json.encode(world.queue.depth(DOCS)) == queue
 
 
-def test_a_hundred_lanes_cost_one_look_at_the_queues(world):
+def test_a_hundred_queues_cost_one_look_at_the_queues(world):
     class Counting:
         def __init__(self, port: object) -> None:
             self.port, self.calls = port, []
@@ -161,7 +161,7 @@ def test_a_hundred_lanes_cost_one_look_at_the_queues(world):
 
     seen = look(world, queue=queue, overview=overview)
 
-    assert seen.fleet.lanes == 100
+    assert seen.fleet.queues == 100
     assert sorted(queue.calls + overview.calls) == ["counts", "depths", "loads"]
 
 

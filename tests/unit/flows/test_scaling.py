@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Shown, Staff, replace_missing
+from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, ScalingTarget, Throughput, replace_missing
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Entry
 from tests.kit.worlds.doubles import Broken, Failing
@@ -28,8 +28,10 @@ def come(world: World, count: int) -> list[str]:
     return names
 
 
-def told_to_leave(world: World, names: list[str]) -> list[str]:
-    return [n for n in names if world.staffing.muster(FLEET_POOL, n, None, world.now).leaves]
+def asked_to_leave(world: World, names: list[str]) -> list[str]:
+    return [
+        n for n in names if world.targets.report_throughput(FLEET_POOL, n, None, world.now).leaves
+    ]
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def world() -> World:
 def test_an_idle_fleet_starts_nobody(world):
     found = scaled(world)
 
-    assert (found.staff.needed, found.started, found.backlog) == (0, 0, 0)
+    assert (found.target.needed, found.started, found.backlog) == (0, 0, 0)
     assert world.woken == []
 
 
@@ -109,7 +111,7 @@ def test_no_more_are_wanted_than_the_stages_ceiling_bears(world):
 
     found = scaled(world, limit=type(world.limit)(3))
 
-    assert (found.staff.needed, found.started, found.limit) == (3, 3, 3)
+    assert (found.target.needed, found.started, found.limit) == (3, 3, 3)
 
 
 def test_going_down_lowers_the_concurrency_step_by_step_and_never_to_nothing(world):
@@ -130,7 +132,7 @@ def test_going_down_lowers_the_concurrency_step_by_step_and_never_to_nothing(wor
     assert seen[-1] == SPARE
 
 
-def test_fewer_are_told_to_leave_gently_and_the_rest_stays(world):
+def test_fewer_are_asked_to_leave_gently_and_the_rest_stays(world):
     queued(world, 80)
     names = come(world, 8)
     scaled(world)
@@ -143,7 +145,7 @@ def test_fewer_are_told_to_leave_gently_and_the_rest_stays(world):
         for name in set(names) - set(gone):
             world.workers.beat(name, world.now)
         scaled(world)
-        leaving = told_to_leave(world, [n for n in names if n not in gone])
+        leaving = asked_to_leave(world, [n for n in names if n not in gone])
         assert len(leaving) <= 2
         for name in leaving:
             world.workers.leave(name)
@@ -158,7 +160,7 @@ def test_an_account_without_room_keeps_what_it_has_and_starts_no_more_than_that(
 
     found = scaled(world, limit=limit)
 
-    assert (found.staff.needed, found.limit, found.started) == (8, 3, 3)
+    assert (found.target.needed, found.limit, found.started) == (8, 3, 3)
     assert any("10 workers" in said and "for 3" in said for said in world.warnings)
 
 
@@ -192,7 +194,7 @@ def test_workers_that_cannot_be_started_are_reserved_for_some_seconds_only(world
     assert any("started" in warning for warning in world.warnings)
 
 
-@pytest.mark.parametrize("part", ["staffing", "workers"])
+@pytest.mark.parametrize("part", ["targets", "workers"])
 def test_while_redis_is_away_nothing_is_decided_and_nobody_started(world, part):
     queued(world, 50)
     limit = type(world.limit)(100, count=7)
@@ -208,9 +210,9 @@ def test_a_look_that_fails_changes_nothing(world):
     queued(world, 50)
 
     with pytest.raises(StoreUnavailableError):
-        scaled(world, ahead=world.ahead(outlook=Broken()))
+        scaled(world, ahead=world.ahead(sampler=Broken()))
 
-    assert world.staffing.read(FLEET_POOL).version == 0
+    assert world.targets.read(FLEET_POOL).version == 0
     assert world.woken == []
 
 
@@ -244,40 +246,42 @@ def test_two_who_decide_at_once_are_of_one_mind(world):
     class Interrupted:
         """Another decider comes between reading and settling."""
 
-        def __init__(self, staffing):
-            self._staffing, self.left = staffing, 1
-            self.paces = staffing.paces
+        def __init__(self, targets):
+            self._targets, self.left = targets, 1
+            self.throughputs = targets.throughputs
 
         def read(self, pool):
-            return self._staffing.read(pool)
+            return self._targets.read(pool)
 
-        def settle(self, pool, read, staff):
+        def settle(self, pool, read, target):
             if self.left:
                 self.left -= 1
                 scaled(world)
-            return self._staffing.settle(pool, read, staff)
+            return self._targets.settle(pool, read, target)
 
-    found = scaled(world, staffing=Interrupted(world.staffing))
+    found = scaled(world, targets=Interrupted(world.targets))
 
-    assert found.staff.needed == 5
+    assert found.target.needed == 5
     assert world.woken == [5]
     # The other's decision, what it was allowed, and ours.
-    assert world.staffing.read(FLEET_POOL).version == 3
+    assert world.targets.read(FLEET_POOL).version == 3
 
 
 def test_who_never_gets_to_decide_goes_by_what_others_have(world):
     queued(world, 50)
 
     class Busy:
-        def __init__(self, staffing):
-            self.read, self.paces = staffing.read, staffing.paces
-            standing = staffing.read(FLEET_POOL)
-            staffing.settle(FLEET_POOL, standing, Staff(needed=3, kept=3, at_ms=standing.now_ms))
+        def __init__(self, targets):
+            self.read, self.throughputs = targets.read, targets.throughputs
+            standing = targets.read(FLEET_POOL)
+            targets.settle(
+                FLEET_POOL, standing, ScalingTarget(needed=3, kept=3, at_ms=standing.now_ms)
+            )
 
-        def settle(self, pool, read, staff):
+        def settle(self, pool, read, target):
             return False
 
-    assert scaled(world, staffing=Busy(world.staffing)).started == 3
+    assert scaled(world, targets=Busy(world.targets)).started == 3
 
 
 def test_places_are_filled_up_to_what_the_account_gave_and_no_call_is_refused(world):
@@ -287,11 +291,11 @@ def test_places_are_filled_up_to_what_the_account_gave_and_no_call_is_refused(wo
     scaled(world, limit=limit)
     come(world, 3)
 
-    assert world.staffing.read(FLEET_POOL).staff.allowed == 3
+    assert world.targets.read(FLEET_POOL).target.allowed == 3
     for _ in range(3):
-        assert replace_missing(world.staff(), world.clock) == 0
+        assert replace_missing(world.target(), world.clock) == 0
     world.workers.leave("w0")
-    assert replace_missing(world.staff(), world.clock) == 1
+    assert replace_missing(world.target(), world.clock) == 1
     assert world.woken == [3, 1]
 
 
@@ -299,11 +303,11 @@ def test_what_is_allowed_again_is_noted_and_what_is_not_known_changes_no_note(wo
     queued(world, 80)
     scaled(world, limit=type(world.limit)(100, count=3, room=3))
     scaled(world, limit=Unanswering())
-    assert world.staffing.read(FLEET_POOL).staff.allowed == 3
+    assert world.targets.read(FLEET_POOL).target.allowed == 3
 
     scaled(world)
 
-    assert world.staffing.read(FLEET_POOL).staff.allowed == 8 + SPARE
+    assert world.targets.read(FLEET_POOL).target.allowed == 8 + SPARE
 
 
 def test_many_are_reserved_and_called_for_some_at_a_time(world):
@@ -338,11 +342,15 @@ def test_workers_that_never_come_are_not_called_for_on_and_on(world):
     assert 100 <= sum(called) < 100 + AT_ONCE
 
 
-def test_a_lane_is_staffed_by_what_workers_have_shown_of_it(world):
+def test_a_queue_is_staffed_by_what_workers_have_shown_of_it(world):
     world.tree = make_tree(replace(world.biz, planned_seconds=100.0), max_consumers=50)
     world.queue.enqueue(DOCS, [Entry(n, "docs", to_ms(START)) for n in range(800)], START)
-    world.staffing.muster(
-        FLEET_POOL, "w", Shown(pace=400.0), world.now, {DOCS.path: Shown(pace=2.0)}
+    world.targets.report_throughput(
+        FLEET_POOL,
+        "w",
+        Throughput(per_second=400.0),
+        world.now,
+        {DOCS.path: Throughput(per_second=2.0)},
     )
 
-    assert scaled(world).staff.needed == 5
+    assert scaled(world).target.needed == 5

@@ -169,7 +169,7 @@ def test_jobs_that_never_end_are_bounded_and_no_fire_is_lost(world):
     assert world.jobs.created == 151
 
 
-def test_a_schedule_whose_rule_is_gone_is_told_and_does_not_keep_others_from_running(world):
+def test_a_schedule_whose_rule_is_gone_is_reported_and_does_not_keep_others_from_running(world):
     world.put()
     world.put(name="other")
     world.now += HOUR
@@ -182,7 +182,7 @@ def test_a_schedule_whose_rule_is_gone_is_told_and_does_not_keep_others_from_run
     assert "rule" in world.get().last_outcome.why
 
 
-def test_a_schedule_of_a_biz_that_is_gone_is_told_and_fires_once_that_is_back(world):
+def test_a_schedule_of_a_biz_that_is_gone_is_reported_and_fires_once_that_is_back(world):
     world.put()
     world.now += HOUR
     tree, world.tree = world.tree, replace(world.tree, bizs={})
@@ -213,7 +213,7 @@ def test_what_has_failed_goes_behind_others_that_are_due(world):
     assert world.schedules.due(world.now, 9)[0].next_at > at(14)
 
 
-def test_a_fault_that_nobody_foresaw_is_told_without_its_words(world):
+def test_a_fault_that_nobody_foresaw_is_reported_without_its_words(world):
     world.put(name="a-odd", urls=URLS[:1])
     world.put(name="b-well")
     world.now += HOUR
@@ -308,7 +308,7 @@ def test_a_schedule_may_stay_with_a_version_of_its_spider(world):
 
 
 @pytest.mark.parametrize("version", [None, 1])
-def test_a_spider_that_is_deleted_is_told_and_others_go_on(world, version):
+def test_a_spider_that_is_deleted_is_reported_and_others_go_on(world, version):
     world.keep_spider()
     world.put_spider(values={"kind": "new"}, spider_version=version, name="a-gone")
     world.put()

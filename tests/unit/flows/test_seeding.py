@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.submission import MemoryIntake
-from tests.kit.frontier import PUT_OFF, SeedState, hand_out, seeds_ended
+from tests.kit.frontier import NODE_AWAY_RETRY, SeedState, dispatch, end_seeds
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
 from tests.kit.worlds.doubles import Broken, Failing
-from tests.kit.worlds.frontier import SeedWorld, an_offer, url
+from tests.kit.worlds.frontier import SeedWorld, a_spec, url
 from tests.kit.worlds.memory import DOCS, RULE, make_biz, make_tree
 
 HOUR = timedelta(hours=1)
@@ -26,17 +26,17 @@ def late(world: SeedWorld) -> None:
 
 
 def states(world: SeedWorld) -> list[str]:
-    return [seed.state.label for seed in sorted(world.kept(), key=lambda seed: seed.offer.url)]
+    return [seed.state.label for seed in sorted(world.kept(), key=lambda seed: seed.spec.url)]
 
 
 # ---- handed out --------------------------------------------------------------------------------
 
 
 def test_a_seed_becomes_a_request_that_says_so(world):
-    given = an_offer(1, meta={"a": 1}, headers={"X-A": "b"}, depth=3, job="june")
-    [answer] = world.offer(given)
+    given = a_spec(1, meta={"a": 1}, headers={"X-A": "b"}, depth=3, job="june")
+    [answer] = world.add(given)
 
-    assert world.hand_out() == 1
+    assert world.dispatch() == 1
 
     [tracked] = world.requests()
     body = tracked.request.body
@@ -49,80 +49,80 @@ def test_a_seed_becomes_a_request_that_says_so(world):
     assert world.woken == [1]
     [seed] = world.kept()
     assert (seed.state, seed.request) == (SeedState.HANDED, tracked.request.id)
-    assert world.hand_out() == 0
+    assert world.dispatch() == 0
 
 
 def test_no_more_are_queued_than_wanted_ahead(world):
     world.set_policy(ahead=5)
-    world.offer(*range(12))
+    world.add(*range(12))
 
-    assert [world.hand_out(), world.hand_out()] == [5, 0]
+    assert [world.dispatch(), world.dispatch()] == [5, 0]
     claims = world.claim(world.now + HOUR)
-    assert world.hand_out() == 0, "what is worked on counts too"
+    assert world.dispatch() == 0, "what is worked on counts too"
     world.settle([(claim, Done(())) for claim in claims[:3]])
-    assert world.hand_out() == 3
+    assert world.dispatch() == 3
     assert len(world.kept(SeedState.READY)) == 4
 
 
 def test_links_are_followed_beside_a_backlog_of_others(world):
     world.set_policy(ahead=5)
     world.queue.enqueue(DOCS, [Entry(10**9 + n, "docs", 1) for n in range(50)], world.now)
-    world.offer(*range(12))
+    world.add(*range(12))
 
-    assert [world.hand_out(beside=3), world.hand_out(beside=3)] == [3, 0]
+    assert [world.dispatch(beside=3), world.dispatch(beside=3)] == [3, 0]
     assert world.seeds.handed(DOCS, world.biz, 9) == 3
     assert world.seeds.handed(DOCS, world.biz, 2) == 2
 
 
-def test_one_call_hands_out_in_batches_up_to_a_bound(world):
+def test_one_call_dispatches_in_batches_up_to_a_bound(world):
     world.set_policy(ahead=50_000)
     for start in range(0, 3_000, 1_000):
-        world.offer(*range(start, start + 1_000))
+        world.add(*range(start, start + 1_000))
 
     handed = [
-        hand_out(world.ports(), world.tree, DOCS, world.biz, world.now, most=1_500)
+        dispatch(world.ports(), world.tree, DOCS, world.biz, world.now, most=1_500)
         for _ in range(3)
     ]
 
     assert handed == [1_500, 1_500, 0]
 
 
-def test_no_ids_are_taken_where_there_is_nothing_to_hand_out(world):
-    world.offer(an_offer(1, starts_at=world.now + DAY))
+def test_no_ids_are_taken_where_nothing_is_due(world):
+    world.add(a_spec(1, starts_at=world.now + DAY))
 
-    assert world.hand_out(ids=Broken()) == 0
+    assert world.dispatch(ids=Broken()) == 0
     world.now += DAY
-    assert world.hand_out() == 1
+    assert world.dispatch() == 1
 
 
-def test_whoever_finds_that_others_were_quicker_hands_out_nothing(world):
+def test_a_dispatcher_that_comes_second_dispatches_nothing(world):
     class Late:
         def __getattr__(self, name):
             return getattr(world.seeds, name)
 
-        def hand_out(self, *args):
-            assert world.hand_out() == 2
-            return world.seeds.hand_out(*args)
+        def dispatch(self, *args):
+            assert world.dispatch() == 2
+            return world.seeds.dispatch(*args)
 
-    world.offer(1, 2)
+    world.add(1, 2)
 
-    assert world.hand_out(seeds=Late()) == 0
+    assert world.dispatch(seeds=Late()) == 0
     assert len(world.requests()) == 2
 
 
-def test_nothing_is_handed_out_while_redis_is_nearly_full(world):
-    world.offer(1)
+def test_nothing_is_dispatched_while_redis_is_nearly_full(world):
+    world.add(1)
 
-    assert world.hand_out(intake=MemoryIntake(world.queue, memory=lambda: 0.9)) == 0
+    assert world.dispatch(intake=MemoryIntake(world.queue, memory=lambda: 0.9)) == 0
     assert states(world) == ["ready"]
 
 
 def test_a_seed_whose_rule_is_gone_fails_and_can_be_released(world):
-    world.offer(1)
+    world.add(1)
     tree = world.tree
     world.tree = make_tree(make_biz(rules={"other": RULE}))
 
-    assert world.hand_out() == 0
+    assert world.dispatch() == 0
 
     [seed] = world.kept()
     assert seed.state is SeedState.FAILED
@@ -130,19 +130,19 @@ def test_a_seed_whose_rule_is_gone_fails_and_can_be_released(world):
     assert world.requests() == []
     world.tree = tree
     world.seeds.release(DOCS, world.biz, [seed.id], "again", world.now)
-    assert world.hand_out() == 1
+    assert world.dispatch() == 1
 
 
 def test_refused_requests_go_back_and_are_stored_when_looked_after(world):
-    world.offer(1, 2)
+    world.add(1, 2)
 
     class Half:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             refused = {requests[0].id: StoreUnavailableError("mongodb", "away")}
-            found = world.store.insert(lane, biz, requests[1:], kept)
+            found = world.store.insert(queue_key, biz, requests[1:], kept)
             return Inserted(existing=found.existing, refused=refused)
 
-    assert world.hand_out(store=Half()) == 1
+    assert world.dispatch(store=Half()) == 1
     ids = {seed.request for seed in world.kept()}
     world.now += SECOND
     assert world.look_after() == 1
@@ -151,10 +151,10 @@ def test_refused_requests_go_back_and_are_stored_when_looked_after(world):
 
 
 def test_when_the_store_is_away_seeds_wait_for_whoever_looks_after_them(world):
-    world.offer(1, 2)
+    world.add(1, 2)
 
     with pytest.raises(StoreUnavailableError):
-        world.hand_out(store=Broken())
+        world.dispatch(store=Broken())
 
     ids = {seed.request for seed in world.kept(SeedState.HANDED)}
     world.now += SECOND
@@ -163,50 +163,50 @@ def test_when_the_store_is_away_seeds_wait_for_whoever_looks_after_them(world):
 
 
 def test_a_request_that_can_never_be_stored_fails_its_seed_and_no_other(world):
-    world.offer(1, 2, 3)
+    world.add(1, 2, 3)
     bad = url(2)
 
     class Picky:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             error = StoreError("too large")
             wrong = {r.id: error for r in requests if r.body.url == bad}
             good = [r for r in requests if r.id not in wrong]
-            found = world.store.insert(lane, biz, good, kept)
+            found = world.store.insert(queue_key, biz, good, kept)
             return Inserted(existing=found.existing, refused=wrong)
 
-    assert world.hand_out(store=Picky()) == 2
+    assert world.dispatch(store=Picky()) == 2
     assert states(world) == ["handed", "failed", "handed"]
     assert "too large" in world.kept(SeedState.FAILED)[0].why
 
 
 def test_where_none_can_ever_be_stored_each_is_asked_about_alone(world):
-    world.offer(1, 2)
+    world.add(1, 2)
 
     class Full:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             if len(requests) == 1 and requests[0].body.url == url(1):
-                return world.store.insert(lane, biz, requests, kept)
+                return world.store.insert(queue_key, biz, requests, kept)
             return Inserted(refused={r.id: StoreError("too large") for r in requests})
 
-    assert world.hand_out(store=Full()) == 1
+    assert world.dispatch(store=Full()) == 1
     assert states(world) == ["handed", "failed"]
 
 
 def test_without_redis_requests_are_stored_and_queued_by_recovery(world):
-    world.offer(1)
+    world.add(1)
 
-    assert world.hand_out(queue=Broken()) == 1
+    assert world.dispatch(queue=Broken()) == 1
     assert [tracked.state for tracked in world.requests()] == [State.PENDING]
     with pytest.raises(StoreUnavailableError):
-        world.hand_out(intake=Broken())
+        world.dispatch(intake=Broken())
 
 
 # ---- looked after ------------------------------------------------------------------------------
 
 
 def test_nobody_looks_after_seeds_before_their_time_is_up(world):
-    world.offer(1)
-    world.hand_out()
+    world.add(1)
+    world.dispatch()
 
     assert world.look_after() == 0
     world.now += HOUR
@@ -214,8 +214,8 @@ def test_nobody_looks_after_seeds_before_their_time_is_up(world):
 
 
 def test_unfinished_requests_get_more_time(world):
-    world.offer(1)
-    world.hand_out()
+    world.add(1)
+    world.dispatch()
     late(world)
 
     assert world.look_after() == 1
@@ -225,16 +225,16 @@ def test_unfinished_requests_get_more_time(world):
 
 
 def test_whoever_thaws_while_its_seeds_are_looked_after_makes_no_second_request(world):
-    world.offer(1, 2)
+    world.add(1, 2)
 
     class Frozen:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             late(world)
             assert world.look_after() == 2
             world.work()
-            return world.store.insert(lane, biz, requests, kept)
+            return world.store.insert(queue_key, biz, requests, kept)
 
-    assert world.hand_out(store=Frozen()) == 2
+    assert world.dispatch(store=Frozen()) == 2
 
     assert states(world) == ["finished"] * 2
     assert len(world.requests()) == 2
@@ -242,9 +242,9 @@ def test_whoever_thaws_while_its_seeds_are_looked_after_makes_no_second_request(
 
 
 def test_two_that_look_after_the_same_seed_store_one_request(world):
-    world.offer(1)
+    world.add(1)
     with pytest.raises(StoreUnavailableError):
-        world.hand_out(store=Broken())
+        world.dispatch(store=Broken())
     late(world)
 
     class Slow:
@@ -269,11 +269,11 @@ def test_two_that_look_after_the_same_seed_store_one_request(world):
     ],
 )
 @pytest.mark.parametrize("told", [True, False], ids=["told", "found out"])
-def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_telling(
+def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_reporting(
     world, outcome, state, why, told
 ):
-    world.offer(1)
-    world.hand_out()
+    world.add(1)
+    world.dispatch()
     world.work(lambda _: outcome, told=told)
     late(world)
     assert world.look_after() == (0 if told else 1)
@@ -281,27 +281,27 @@ def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_tellin
     [seed] = world.kept()
     assert seed.state is state
     assert seed.why.endswith(why)
-    assert world.offer(1)[0].accepted is False
+    assert world.add(1)[0].accepted is False
 
 
 def test_cancelled_and_expired_requests_fail_their_seeds(world):
-    world.offer(1, 2)
-    world.hand_out()
+    world.add(1, 2)
+    world.dispatch()
     first, _ = sorted(world.requests(), key=lambda tracked: tracked.request.body.url)
     world.store.cancel(DOCS, world.biz, first.request.id, "me", world.now)
     world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
     world.store.expire(DOCS, world.biz, world.now)
 
     assert world.look_after() == 2
-    why = [seed.why for seed in sorted(world.kept(), key=lambda seed: seed.offer.url)]
+    why = [seed.why for seed in sorted(world.kept(), key=lambda seed: seed.spec.url)]
     assert why[0].endswith("was cancelled")
     assert "expired" in why[1]
 
 
 def test_a_request_that_may_have_been_there_and_gone_is_not_made_again(world):
-    world.offer(1)
+    world.add(1)
     with pytest.raises(StoreUnavailableError):
-        world.hand_out(store=Broken())
+        world.dispatch(store=Broken())
     world.now += timedelta(seconds=world.biz.ttl_seconds)
 
     assert world.look_after() == 1
@@ -313,59 +313,59 @@ def test_a_request_that_may_have_been_there_and_gone_is_not_made_again(world):
 
 
 def test_seeds_of_a_node_that_is_away_are_looked_after_later(world):
-    world.offer(*range(3))
-    world.hand_out()
+    world.add(*range(3))
+    world.dispatch()
     late(world)
 
     assert world.look_after(store=Broken()) == 3
     assert len(world.warnings) == 1
-    assert {seed.due_at for seed in world.kept()} == {world.now + PUT_OFF}
+    assert {seed.due_at for seed in world.kept()} == {world.now + NODE_AWAY_RETRY}
     assert {seed.state for seed in world.kept()} == {SeedState.HANDED}
 
 
 def test_a_retry_does_not_end_a_seed_and_a_replay_ends_it_well(world):
-    world.offer(1)
-    world.hand_out()
+    world.add(1)
+    world.dispatch()
     [claim] = world.claim(world.now + HOUR)
     ports = world.ports()
 
-    assert seeds_ended(ports, DOCS, world.biz, [(claim, Retry(world.now, "503"))], world.now) == 0
-    assert seeds_ended(ports, DOCS, world.biz, [(claim, Dead("503"))], world.now) == 1
+    assert end_seeds(ports, DOCS, world.biz, [(claim, Retry(world.now, "503"))], world.now) == 0
+    assert end_seeds(ports, DOCS, world.biz, [(claim, Dead("503"))], world.now) == 1
     assert states(world) == ["failed"]
-    assert seeds_ended(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 1
+    assert end_seeds(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 1
     assert states(world) == ["finished"]
 
 
 def test_requests_that_were_no_seeds_end_none(world):
-    world.offer(1)
-    world.hand_out()
+    world.add(1)
+    world.dispatch()
     [claim] = world.claim(world.now + HOUR)
     plain = replace(
         claim, request=replace(claim.request, body=replace(claim.request.body, seed=None))
     )
 
-    assert seeds_ended(world.ports(), DOCS, world.biz, [(plain, Done(()))], world.now) == 0
+    assert end_seeds(world.ports(), DOCS, world.biz, [(plain, Done(()))], world.now) == 0
     assert states(world) == ["handed"]
 
 
-def test_an_end_that_cannot_be_told_is_found_out_later(world):
-    world.offer(1)
-    world.hand_out()
+def test_an_end_that_cannot_be_reported_is_found_out_later(world):
+    world.add(1)
+    world.dispatch()
     [claim] = world.claim(world.now + HOUR)
     ports = world.ports(seeds=Failing(world.seeds, ended=1))
 
-    assert seeds_ended(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 0
+    assert end_seeds(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 0
     assert len(world.warnings) == 1
 
 
-def test_a_released_seed_is_handed_out_anew_as_another_request(world):
-    world.offer(1)
-    world.hand_out()
+def test_a_released_seed_is_dispatched_again_as_another_request(world):
+    world.add(1)
+    world.dispatch()
     world.work(lambda _: Dead("404"))
     [failed] = world.kept()
 
     world.seeds.release(DOCS, world.biz, [failed.id], "mended", world.now)
-    assert world.hand_out() == 1
+    assert world.dispatch() == 1
     world.work()
 
     [seed] = world.kept()

@@ -11,7 +11,7 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
 from tests.kit.spiders import Start
 from tests.kit.worlds.doubles import Failing
-from tests.kit.worlds.frontier import SeedWorld, an_offer
+from tests.kit.worlds.frontier import SeedWorld, a_spec
 from tests.kit.worlds.memory import DOCS
 
 
@@ -36,8 +36,8 @@ def world() -> SeedWorld:
     return made
 
 
-def hand_out(world: SeedWorld, **changes: object) -> int:
-    return world.hand_out(**({"jobs": MemoryJobStates(world.jobs)} | changes))
+def dispatch(world: SeedWorld, **changes: object) -> int:
+    return world.dispatch(**({"jobs": MemoryJobStates(world.jobs)} | changes))
 
 
 def end(world: SeedWorld) -> None:
@@ -48,12 +48,12 @@ def end(world: SeedWorld) -> None:
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_seeds_of_a_cancelled_job_fail_and_others_become_requests(world, ended):
-    world.offer(an_offer(1, job="june"), an_offer(2, job="july"), an_offer(3), an_offer(4, job="x"))
+    world.add(a_spec(1, job="june"), a_spec(2, job="july"), a_spec(3), a_spec(4, job="x"))
     world.jobs.cancel("default", "docs", "june", world.now)
     if ended:
         end(world)
 
-    assert hand_out(world) == 3
+    assert dispatch(world) == 3
 
     assert {one.request.job for one in world.requests()} == {"july", "x", None}
     [failed] = world.kept(SeedState.FAILED)
@@ -61,7 +61,7 @@ def test_seeds_of_a_cancelled_job_fail_and_others_become_requests(world, ended):
 
 
 def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
-    world.offer(an_offer(1, job="june"), an_offer(2, job="july"))
+    world.add(a_spec(1, job="june"), a_spec(2, job="july"))
 
     class Late:
         """June ends between the two looks."""
@@ -71,19 +71,19 @@ def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
             end(world)
             return found
 
-    hand_out(world, jobs=Late())
+    dispatch(world, jobs=Late())
 
     found = {one.request.job: one.state for one in world.requests()}
     assert found == {"june": State.CANCELLED, "july": State.PENDING}
     assert world.ledgers.audit(DOCS, world.biz, world.now, "june").open == 0
 
 
-def test_seeds_are_taken_up_again_when_nobody_could_tell_how_their_jobs_are(world):
-    world.offer(an_offer(1, job="june"))
+def test_seeds_are_taken_up_again_when_nobody_could_say_how_their_jobs_are(world):
+    world.add(a_spec(1, job="june"))
     away = Failing(MemoryJobStates(world.jobs), cancelled=1)
 
     with pytest.raises(StoreUnavailableError):
-        hand_out(world, jobs=away)
+        dispatch(world, jobs=away)
     assert world.requests() == []
 
     world.now += timedelta(seconds=1)

@@ -16,7 +16,7 @@ from tests.kit.worlds.crashes import DiedError, Trouble
 from tests.kit.worlds.frontier import PORTS, SeedWorld, url
 
 STEPS = st.tuples(
-    st.sampled_from(["offer", "hand_out", "look_after", "work"]),
+    st.sampled_from(["add", "dispatch", "look_after", "work"]),
     st.lists(st.integers(0, 7), min_size=1, max_size=4),
     st.integers(1, 14),
     st.sampled_from(["dies before", "dies after", "away", "unanswered", "another meanwhile", ""]),
@@ -27,10 +27,10 @@ STEPS = st.tuples(
 
 def act(world: SeedWorld, what: str, numbers: list[int], **ports: object) -> None:
     match what:
-        case "offer":
-            world.offer(*numbers, **ports)
-        case "hand_out":
-            world.hand_out(**ports)
+        case "add":
+            world.add(*numbers, **ports)
+        case "dispatch":
+            world.dispatch(**ports)
         case "look_after":
             world.look_after(**ports)
         case "work":
@@ -54,17 +54,17 @@ def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(
         ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
         with suppress(DiedError, StoreUnavailableError):
             act(world, what, numbers, **ports)
-        offered |= set(numbers) if what == "offer" else set()
+        offered |= set(numbers) if what == "add" else set()
         if lost:
             world.filter.drop(*world.filter_place())
         world.now += timedelta(seconds=seconds)
 
     # Whoever offered and had no answer offers again; then the platform runs without trouble.
-    world.offer(*offered)
+    world.add(*offered)
     for _ in range(20):
         world.now += timedelta(minutes=61)
         world.look_after()
-        world.hand_out()
+        world.dispatch()
         world.requeue_pending()
         world.work()
 
@@ -77,9 +77,9 @@ def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(
 def test_the_ports_are_called_no_more_often_than_the_trouble_reaches():
     """Else the property above would not look at the last steps."""
     world = SeedWorld(exact=True)
-    world.offer(1, 2)
+    world.add(1, 2)
     reached = {}
-    for what in ("offer", "hand_out", "look_after"):
+    for what in ("add", "dispatch", "look_after"):
         trouble = Trouble(10**6, "", lambda: None)
         ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
         if what == "look_after":

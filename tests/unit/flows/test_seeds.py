@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.frontier import SeedsMeant, SeedState, SeedTotals, seeds
+from tests.kit.frontier import SeedSelection, SeedState, SeedTotals, seeds
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
@@ -12,10 +12,10 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Dead, Done
 from tests.kit.worlds.doubles import Broken
-from tests.kit.worlds.frontier import SeedWorld, an_offer, url
+from tests.kit.worlds.frontier import SeedWorld, a_spec, url
 from tests.kit.worlds.memory import DOCS, RULE, make_biz, make_tree
 
-EVERY = SeedsMeant()
+EVERY = SeedSelection()
 DAY = timedelta(days=1)
 UNKNOWN = f"2026-03-01/{'0' * 32}"
 
@@ -32,8 +32,8 @@ class Api:
         self._first = world.ports(**changes), world.tree, "default", biz
         self._world = world
 
-    def offer(self, *offers):
-        return seeds.offer_seeds(*self._first, offers, self._world.now)
+    def add(self, *specs):
+        return seeds.add_seeds(*self._first, specs, self._world.now)
 
     def find(self, meant=EVERY, cursor=None, limit=100):
         return seeds.list_seeds(*self._first, meant, cursor=cursor, limit=limit)
@@ -69,8 +69,8 @@ def api(world) -> Api:
 
 def failed(world: SeedWorld, *numbers: int) -> list[str]:
     """Offer them and have them fail; what they are called."""
-    world.offer(*numbers)
-    world.hand_out()
+    world.add(*numbers)
+    world.dispatch()
     world.work(lambda _: Dead("404"))
     return [seed.id for seed in world.kept(SeedState.FAILED)]
 
@@ -78,14 +78,14 @@ def failed(world: SeedWorld, *numbers: int) -> list[str]:
 # ---- offered -----------------------------------------------------------------------------------
 
 
-def test_each_entry_is_answered_and_mistakes_name_their_field(api):
+def test_each_entry_is_answered_and_errors_name_their_field(api):
     wrong = InvalidRequestError.of("seeds[1].url", "is missing")
 
-    good, same, bad, twin = api.offer(
-        an_offer(1), wrong, an_offer(2, url="ftp://x/"), an_offer(1, rule="")
+    good, same, bad, again = api.add(
+        a_spec(1), wrong, a_spec(2, url="ftp://x/"), a_spec(1, rule="")
     )
 
-    assert (good.accepted, twin.accepted) == (True, False)
+    assert (good.accepted, again.accepted) == (True, False)
     assert same is wrong
     assert [problem.field for problem in bad.problems] == ["seeds[2].url"]
 
@@ -93,7 +93,7 @@ def test_each_entry_is_answered_and_mistakes_name_their_field(api):
 def test_without_a_rule_it_is_the_only_one_there_is(world):
     world.tree = make_tree(make_biz(rules={"page": RULE, "other": RULE}))
 
-    nameless, named = Api(world).offer(an_offer(1, rule=""), an_offer(1, rule="other"))
+    nameless, named = Api(world).add(a_spec(1, rule=""), a_spec(1, rule="other"))
 
     assert [problem.field for problem in nameless.problems] == ["seeds[0].rule"]
     assert "other, page" in str(nameless) or "page, other" in str(nameless)
@@ -102,14 +102,14 @@ def test_without_a_rule_it_is_the_only_one_there_is(world):
 
 def test_a_biz_that_is_not_there_is_said(world):
     with pytest.raises(UnknownBizError):
-        Api(world, "nope").offer(an_offer(1))
+        Api(world, "nope").add(a_spec(1))
 
 
 # ---- listed, counted ---------------------------------------------------------------------------
 
 
 def test_seeds_are_listed_page_by_page(world, api):
-    world.offer(*range(7))
+    world.add(*range(7))
     seen, cursor = [], None
 
     while True:
@@ -121,9 +121,9 @@ def test_seeds_are_listed_page_by_page(world, api):
 
     assert seen == sorted(seen)
     assert len(set(seen)) == len(seen) == 7
-    assert api.find(SeedsMeant(state=SeedState.FAILED)).items == []
-    assert len(api.find(SeedsMeant(segment="2026-03-01"), limit=7).items) == 7
-    assert api.find(SeedsMeant(segment="2026-03-02")).cursor is None
+    assert api.find(SeedSelection(state=SeedState.FAILED)).items == []
+    assert len(api.find(SeedSelection(segment="2026-03-01"), limit=7).items) == 7
+    assert api.find(SeedSelection(segment="2026-03-02")).cursor is None
 
 
 @pytest.mark.parametrize("cursor", ["abc", "ü", "x" * 90, "MjAyNi0wMy0wMQ"])
@@ -133,8 +133,8 @@ def test_a_cursor_of_another_list_is_refused(api, cursor):
             call(cursor=cursor)
 
 
-def test_totals_tell_what_filters_take(world, api):
-    world.offer(1, 2, an_offer(3, starts_at=world.now + DAY))
+def test_totals_report_what_filters_take(world, api):
+    world.add(1, 2, a_spec(3, starts_at=world.now + DAY))
 
     [tomorrow, today] = api.totals()
 
@@ -164,7 +164,7 @@ def test_one_seed_is_released(world, api):
 
 def test_named_seeds_are_released_as_far_as_they_have_ended(world, api):
     ids = failed(world, 1, 2)
-    world.offer(3)
+    world.add(3)
     [ready] = [seed.id for seed in world.kept(SeedState.READY)]
 
     assert api.release(*ids, ready, UNKNOWN).count == 2
@@ -172,41 +172,41 @@ def test_named_seeds_are_released_as_far_as_they_have_ended(world, api):
 
 def test_those_of_a_filter_are_released_failed_ones_unless_it_says(world, api):
     failed(world, 1, 2, 3)
-    world.offer(4)
-    world.hand_out()
+    world.add(4)
+    world.dispatch()
     world.work(lambda _: Done(()))
 
     first = api.release_those(limit=2)
     rest = api.release_those(cursor=first.cursor, limit=2)
 
     assert ((first.count, first.more), (rest.count, rest.more)) == ((2, True), (1, False))
-    assert [seed.offer.url for seed in world.kept(SeedState.FINISHED)] == [url(4)]
-    assert api.release_those(SeedsMeant(state=SeedState.FINISHED)).count == 1
+    assert [seed.spec.url for seed in world.kept(SeedState.FINISHED)] == [url(4)]
+    assert api.release_those(SeedSelection(state=SeedState.FINISHED)).count == 1
     assert api.release_those().count == 0
     with pytest.raises(InvalidRequestError, match=r"filter\.state"):
-        api.release_those(SeedsMeant(state=SeedState.HANDED))
+        api.release_those(SeedSelection(state=SeedState.HANDED))
 
 
 # ---- forgotten ---------------------------------------------------------------------------------
 
 
 def test_a_forgotten_url_is_accepted_anew_although_the_filter_knew_it(world, api):
-    world.offer(1, 2)
-    [first] = [seed.id for seed in world.kept() if seed.offer.url == url(1)]
+    world.add(1, 2)
+    [first] = [seed.id for seed in world.kept() if seed.spec.url == url(1)]
 
     api.forget_one(first)
 
-    assert [answer.accepted for answer in world.offer(1, 2)] == [True, False]
+    assert [answer.accepted for answer in world.add(1, 2)] == [True, False]
     with pytest.raises(NotFoundError):
         api.forget_one(UNKNOWN)
 
 
 def test_seeds_are_forgotten_by_name_or_by_filter(world, api):
-    world.offer(*range(5))
+    world.add(*range(5))
     ids = [seed.id for seed in world.kept()]
 
     assert api.forget(ids[0], UNKNOWN).count == 1
-    first = api.forget_those(SeedsMeant(segment="2026-03-01"), limit=3)
+    first = api.forget_those(SeedSelection(segment="2026-03-01"), limit=3)
     assert (first.count, first.more) == (3, True)
     assert api.forget_those(cursor=first.cursor).count == 1
     assert world.kept() == []
@@ -214,14 +214,14 @@ def test_seeds_are_forgotten_by_name_or_by_filter(world, api):
 
 
 def test_when_the_filter_cannot_be_dropped_forgetting_is_to_be_repeated(world, api):
-    world.offer(1)
+    world.add(1)
     [seed_id] = [seed.id for seed in world.kept()]
 
     with pytest.raises(StoreUnavailableError):
         Api(world, filter=Broken()).forget(seed_id)
 
     assert api.forget(seed_id).count == 0
-    assert world.offer(1)[0].accepted
+    assert world.add(1)[0].accepted
 
 
 @pytest.mark.parametrize("wrong", ["", "2026-03-01", "2026-03-01/xyz", "a/b/" + "0" * 32, "/" * 40])

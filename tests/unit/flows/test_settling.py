@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.requests import PARKED_BATCHES, PARKED_BYTES, Done, Holding, State
+from tests.kit.requests import DEFERRED_BATCHES, DEFERRED_BYTES, Done, InFlight, State
 from tests.kit.worker import PAUSES, Phases, Settler
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, OTHER, make_tree
@@ -22,7 +22,7 @@ class Stand:
         self.ids = submitted(world, *URLS)
         store = Failing(world.store, settle=1)
         self.parts = Parts(world, store=store, pauses=PAUSES)
-        self.holding = Holding()
+        self.holding = InFlight()
         for held in self.parts.leasing.take().held:
             held.weight = weight
             self.holding.add(held)
@@ -55,7 +55,7 @@ def test_what_could_not_be_stored_is_stored_the_next_time(world):
     assert (stand.parts.report.done, stand.parts.report.left) == (len(URLS), 0)
 
 
-def test_a_lane_whose_outcomes_could_not_be_stored_is_left_alone_for_a_while(world):
+def test_a_queue_whose_outcomes_could_not_be_stored_is_left_alone_for_a_while(world):
     stand = Stand(world)
     assert not stand.parts.leasing.rests(DOCS)
 
@@ -66,7 +66,7 @@ def test_a_lane_whose_outcomes_could_not_be_stored_is_left_alone_for_a_while(wor
 
 @pytest.mark.parametrize(
     ("weight", "batch", "kept"),
-    [(0, 1, PARKED_BATCHES), (PARKED_BYTES // 2, 12, 2), (PARKED_BYTES + 1, 12, 0)],
+    [(0, 1, DEFERRED_BATCHES), (DEFERRED_BYTES // 2, 12, 2), (DEFERRED_BYTES + 1, 12, 0)],
     ids=["batches", "bytes", "a large one"],
 )
 def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch, kept):
@@ -79,7 +79,7 @@ def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch
     assert states(world, stand.ids) == [State.LEASED] * len(URLS)
 
 
-def test_an_outcome_of_another_lane_is_stored_though_one_is_away(world):
+def test_an_outcome_of_another_queue_is_stored_though_one_is_away(world):
     stand = Stand(world)
     theirs = submitted(world, *URLS[:2], tenant="acme")
     for held in stand.parts.leasing.take().held:

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.frontier import (
-    Offer,
+    FrontierClient,
+    SeedSpec,
     SeedState,
-    Sower,
-    adopt,
+    add_running,
     tend_seeds,
 )
 from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
@@ -23,7 +23,7 @@ from tests.kit.requests import (
 )
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.doubles import Failing, Titles
-from tests.kit.worlds.frontier import an_offer, url
+from tests.kit.worlds.frontier import a_spec, url
 from tests.kit.worlds.memory import DOCS, OTHER, START
 from tests.kit.worlds.worker import work
 from tests.unit.flows.sown import a_claim, found, linking, requests, seeds, spied, states
@@ -31,7 +31,7 @@ from tests.unit.flows.sown import a_claim, found, linking, requests, seeds, spie
 
 @pytest.fixture(autouse=True)
 def _quick(world):
-    world.pace(sow=0.01)
+    world.pace(dispatch_seeds=0.01)
 
 
 def submitted(world, *numbers, **facts):
@@ -39,12 +39,12 @@ def submitted(world, *numbers, **facts):
 
 
 @pytest.fixture
-def sower(world):
-    return Sower(world.seeding(), world.clock)
+def frontier(world):
+    return FrontierClient(world.seeding(), world.clock)
 
 
-def end(sower, world, claim, outcome, *, lost=(), lane=DOCS):
-    sower.ended(lane, world.biz, [(claim, outcome)], set(lost))
+def end(frontier, world, claim, outcome, *, lost=(), queue_key=DOCS):
+    frontier.ended(queue_key, world.biz, [(claim, outcome)], set(lost))
 
 
 # ---- links become seeds --------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_a_crawl_follows_its_links_and_does_each_page_once(world):
     assert (report.done, report.links, report.stopped_because) == (4, 3, "idle")
     assert requests(world) == [1, 2, 3, 4]
     assert states(world) == dict.fromkeys((1, 2, 3, 4), SeedState.FINISHED)
-    assert [seeds(world)[url(n)].offer.depth for n in (1, 2, 4)] == [0, 1, 2]
+    assert [seeds(world)[url(n)].spec.depth for n in (1, 2, 4)] == [0, 1, 2]
 
 
 def test_seeds_know_by_whom_and_for_what_job_they_were_found(world):
@@ -67,8 +67,8 @@ def test_seeds_know_by_whom_and_for_what_job_they_were_found(world):
 
     work(world, linking(p1=(2,), p2=()))
 
-    offer = seeds(world)[url(2)].offer
-    assert (offer.found_by, offer.job, offer.rule) == (an_id, "a.job", "page")
+    spec = seeds(world)[url(2)].spec
+    assert (spec.found_by, spec.job, spec.rule) == (an_id, "a.job", "page")
 
 
 def test_links_are_seeds_before_the_outcome_is_stored(world):
@@ -99,13 +99,13 @@ def test_a_crash_between_seeds_and_outcome_loses_none_and_doubles_none(world):
     assert states(world) == dict.fromkeys((1, 2, 3), SeedState.FINISHED)
 
 
-def test_whoever_does_the_page_of_a_dead_worker_again_offers_the_same_seeds(world, sower):
+def test_a_repeated_page_of_a_dead_worker_adds_the_same_seeds(world, frontier):
     outcomes = [(a_claim(1), found(2, 3))]
-    assert sower.offer_links(DOCS, world.biz, outcomes) == 2  # and it dies
+    assert frontier.add_links(DOCS, world.biz, outcomes) == 2  # and it dies
 
-    another = Sower(world.seeding(), world.clock)
+    another = FrontierClient(world.seeding(), world.clock)
 
-    assert another.offer_links(DOCS, world.biz, outcomes) == 0
+    assert another.add_links(DOCS, world.biz, outcomes) == 0
     assert set(states(world)) == {1, 2, 3}
 
 
@@ -165,12 +165,12 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
     assert world.store.get(DOCS, world.biz, ids[0]).state == State.DEAD
 
 
-def test_many_links_are_offered_some_at_a_time(world):
+def test_many_links_are_added_in_batches(world):
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock, offers=100)
+    frontier = FrontierClient(ports, world.clock, specs=100)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
-    assert sower.offer_links(DOCS, world.biz, outcomes) == 190
+    assert frontier.add_links(DOCS, world.biz, outcomes) == 190
     # The two that were submitted as they are, and then the links.
     assert [len(seeds) for _, _, seeds in spy.of("insert")] == [2, 100, 50, 40]
 
@@ -187,39 +187,39 @@ def test_a_page_that_was_submitted_is_a_seed_once_it_has_links(world):
     assert set(states(world)) == {1, 2}
 
 
-def test_what_is_nobodys_page_is_adopted_by_none(world, sower):
+def test_what_is_nobodys_page_is_adopted_by_none(world, frontier):
     posted = a_claim(1, method="POST", body=b"x")
     of_a_seed = a_claim(2, seed="20260301/aa")
 
-    sower.offer_links(DOCS, world.biz, [(posted, found(3)), (of_a_seed, found(3))])
+    frontier.add_links(DOCS, world.biz, [(posted, found(3)), (of_a_seed, found(3))])
 
     assert set(states(world)) == {3}
 
 
 def test_a_seed_that_is_there_already_stays_what_it_is(world):
     ports = world.seeding()
-    mine = an_offer(1, found_by=7)
-    assert list(adopt(ports, DOCS, world.biz, [mine], START)) == [7]
+    mine = a_spec(1, found_by=7)
+    assert list(add_running(ports, DOCS, world.biz, [mine], START)) == [7]
     before = seeds(world)
 
-    assert adopt(ports, DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
+    assert add_running(ports, DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
     assert seeds(world) == before
     assert before[url(1)].request == 7
 
 
 def test_only_requests_with_urls_that_can_be_seeds_are_adopted(world):
-    offers = [
-        an_offer(1, found_by=1),
-        an_offer(1, found_by=2),
-        an_offer(3),
-        Offer(url="ftp://example.org/", rule="page", found_by=4),
+    specs = [
+        a_spec(1, found_by=1),
+        a_spec(1, found_by=2),
+        a_spec(3),
+        SeedSpec(url="ftp://example.org/", rule="page", found_by=4),
     ]
 
-    adopted = adopt(world.seeding(), DOCS, world.biz, offers, START)
+    running = add_running(world.seeding(), DOCS, world.biz, specs, START)
 
-    assert list(adopted) == [1]
+    assert list(running) == [1]
     [seed] = seeds(world).values()
-    assert (seed.state, seed.id) == (SeedState.HANDED, adopted[1])
+    assert (seed.state, seed.id) == (SeedState.HANDED, running[1])
     assert seed.due_at == START + timedelta(seconds=world.biz.seeds.lease_seconds)
 
 
@@ -232,46 +232,46 @@ def test_only_requests_with_urls_that_can_be_seeds_are_adopted(world):
     ],
     ids=["done", "dead", "retry"],
 )
-def test_an_adopted_seed_ends_as_its_request_does_and_not_before(world, sower, outcome, state):
+def test_an_adopted_seed_ends_as_its_request_does_and_not_before(world, frontier, outcome, state):
     claim = a_claim(1)
-    sower.offer_links(DOCS, world.biz, [(claim, found(2))])
+    frontier.add_links(DOCS, world.biz, [(claim, found(2))])
 
-    end(sower, world, claim, outcome)
+    end(frontier, world, claim, outcome)
 
     assert states(world)[1] == state
-    end(sower, world, claim, Done(()))
+    end(frontier, world, claim, Done(()))
     assert states(world)[1] == (SeedState.FINISHED if state == SeedState.HANDED else state)
 
 
-def test_an_adopted_seed_whose_request_is_anothers_now_is_left_to_that_one(world, sower):
+def test_an_adopted_seed_whose_request_is_anothers_now_is_left_to_that_one(world, frontier):
     claim = a_claim(1)
-    sower.offer_links(DOCS, world.biz, [(claim, found(2))])
+    frontier.add_links(DOCS, world.biz, [(claim, found(2))])
 
-    end(sower, world, claim, Done(()), lost={1})
-    end(sower, world, claim, Done(()))
+    end(frontier, world, claim, Done(()), lost={1})
+    end(frontier, world, claim, Done(()))
 
     assert states(world)[1] == SeedState.HANDED
 
 
-def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(world, sower):
-    for lane in (DOCS, OTHER):
-        sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
+def test_queues_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(world, frontier):
+    for queue_key in (DOCS, OTHER):
+        frontier.add_links(queue_key, world.biz, [(a_claim(1, queue_key=queue_key), found(2))])
 
-    end(sower, world, a_claim(1), Done(()))
-    end(sower, world, a_claim(1, lane=OTHER), Dead("gone"), lane=OTHER)
+    end(frontier, world, a_claim(1), Done(()))
+    end(frontier, world, a_claim(1, queue_key=OTHER), Dead("gone"), queue_key=OTHER)
 
     assert states(world)[1] == SeedState.FINISHED
     assert states(world, OTHER)[1] == SeedState.FAILED
 
 
 def test_adopted_requests_are_remembered_within_bounds(world):
-    sower = Sower(world.seeding(), world.clock, most_adopted=3)
+    frontier = FrontierClient(world.seeding(), world.clock, most_running=3)
 
     for number in range(10, 20):
-        sower.offer_links(DOCS, world.biz, [(a_claim(number), found(2))])
+        frontier.add_links(DOCS, world.biz, [(a_claim(number), found(2))])
 
     for number in range(10, 20):
-        end(sower, world, a_claim(number), Done(()))
+        end(frontier, world, a_claim(number), Done(()))
     ended = {number for number, state in states(world).items() if state == SeedState.FINISHED}
     assert ended == {17, 18, 19}
 

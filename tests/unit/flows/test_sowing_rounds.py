@@ -8,8 +8,8 @@ from tests.kit.config import SeedPolicy
 from tests.kit.frontier import (
     ACTIVE_SECONDS,
     MARGIN_SECONDS,
+    FrontierClient,
     SeedState,
-    Sower,
     tend_seeds,
 )
 from tests.kit.requests import (
@@ -25,7 +25,7 @@ from tests.unit.flows.sown import a_claim, found, linking, seeds, spied, states
 
 @pytest.fixture(autouse=True)
 def _quick(world):
-    world.pace(sow=0.01)
+    world.pace(dispatch_seeds=0.01)
 
 
 def submitted(world, *numbers, **facts):
@@ -33,7 +33,7 @@ def submitted(world, *numbers, **facts):
 
 
 def test_a_worker_with_seeds_left_does_not_leave(world):
-    world.pace(sow=600.0)  # it hands out only when about to leave
+    world.pace(dispatch_seeds=600.0)  # it hands out only when about to leave
     world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
     submitted(world, 1)
 
@@ -42,41 +42,41 @@ def test_a_worker_with_seeds_left_does_not_leave(world):
     assert (report.done, report.stopped_because) == (4, "idle")
 
 
-def test_a_lane_is_looked_after_while_something_is_met_there(world):
+def test_a_queue_is_looked_after_while_something_is_met_there(world):
     now = [1_000.0]
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock, SteadyTime(lambda: now[0]))
-    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
+    frontier = FrontierClient(ports, world.clock, SteadyTime(lambda: now[0]))
+    frontier.add_links(DOCS, world.biz, [(a_claim(1), found(2))])
 
-    assert sower.hand_out(world.tree) == 1  # which keeps it active
+    assert frontier.dispatch(world.tree) == 1  # which keeps it active
     now[0] += ACTIVE_SECONDS
-    assert looks(sower, world, spy) == 1
+    assert looks(frontier, world, spy) == 1
     ended = a_claim(2, seed=seeds(world)[url(2)].id)
-    sower.ended(DOCS, world.biz, [(ended, Done(()))], set())
+    frontier.ended(DOCS, world.biz, [(ended, Done(()))], set())
     now[0] += ACTIVE_SECONDS
-    assert looks(sower, world, spy) == 1
+    assert looks(frontier, world, spy) == 1
 
     now[0] += 1.0
-    assert looks(sower, world, spy) == 0
+    assert looks(frontier, world, spy) == 0
 
 
-def looks(sower, world, spy):
+def looks(frontier, world, spy):
     """At how many lanes it is looked, of which nothing is handed out."""
     spy.calls.clear()
-    assert sower.hand_out(world.tree) == 0
-    return len({lane for lane, *_ in spy.of("ready")})
+    assert frontier.dispatch(world.tree) == 0
+    return len({queue_key for queue_key, *_ in spy.of("ready")})
 
 
 def test_a_biz_that_is_gone_is_looked_after_no_more(world):
     ports, spy = spied(world)
-    sower = Sower(ports, world.clock)
-    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
+    frontier = FrontierClient(ports, world.clock)
+    frontier.add_links(DOCS, world.biz, [(a_claim(1), found(2))])
     world.tree.bizs["default"].clear()
 
-    assert looks(sower, world, spy) == 0
+    assert looks(frontier, world, spy) == 0
 
 
-class OneLane:
+class OneQueue:
     """A seed store that fails for one tenant."""
 
     def __init__(self, world, tenant):
@@ -85,27 +85,27 @@ class OneLane:
     def __getattr__(self, name):
         method = getattr(self._world.seeds, name)
 
-        def call(lane, *args):
-            if lane.tenant == self._tenant and name in {"ready", "overdue"}:
+        def call(queue_key, *args):
+            if queue_key.tenant == self._tenant and name in {"ready", "overdue"}:
                 raise ValueError("odd")
-            return method(lane, *args)
+            return method(queue_key, *args)
 
         return call
 
 
 def faulty(world, tenant):
     ports = world.seeding()
-    object.__setattr__(ports, "seeds", OneLane(world, tenant))
+    object.__setattr__(ports, "seeds", OneQueue(world, tenant))
     return ports
 
 
 @pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
-def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, served):
-    sower = Sower(faulty(world, broken), world.clock)
-    for lane in (DOCS, OTHER):
-        sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
+def test_a_queue_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, served):
+    frontier = FrontierClient(faulty(world, broken), world.clock)
+    for queue_key in (DOCS, OTHER):
+        frontier.add_links(queue_key, world.biz, [(a_claim(1, queue_key=queue_key), found(2))])
 
-    assert sower.hand_out(world.tree) == 1
+    assert frontier.dispatch(world.tree) == 1
 
     assert states(world, served)[2] == SeedState.HANDED
     assert len(world.warnings) == 1
@@ -115,17 +115,19 @@ def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, 
 
 
 def offered(world):
-    for lane in (DOCS, OTHER):
-        Sower(world.seeding(), world.clock).offer_links(
-            lane, world.biz, [(a_claim(1, lane=lane), found(2))]
+    for queue_key in (DOCS, OTHER):
+        FrontierClient(world.seeding(), world.clock).add_links(
+            queue_key, world.biz, [(a_claim(1, queue_key=queue_key), found(2))]
         )
 
 
 def handed(world):
-    return {lane for lane in (DOCS, OTHER) if states(world, lane)[2] == SeedState.HANDED}
+    return {
+        queue_key for queue_key in (DOCS, OTHER) if states(world, queue_key)[2] == SeedState.HANDED
+    }
 
 
-def test_the_tick_hands_out_what_is_due_in_every_lane(world):
+def test_the_tick_hands_out_what_is_due_in_every_queue(world):
     offered(world)
 
     assert tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0) == 2
@@ -133,7 +135,7 @@ def test_the_tick_hands_out_what_is_due_in_every_lane(world):
 
 
 @pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
-def test_a_lane_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, served):
+def test_a_queue_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, served):
     offered(world)
 
     assert tend_seeds(faulty(world, broken), world.tree, world.now, lambda: 600.0) == 1
@@ -142,14 +144,14 @@ def test_a_lane_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, 
     assert len(world.warnings) == 1
 
 
-def test_without_time_left_the_tick_begins_no_lane(world):
+def test_without_time_left_the_tick_begins_no_queue(world):
     offered(world)
 
     assert tend_seeds(world.seeding(), world.tree, world.now, lambda: MARGIN_SECONDS - 1) == 0
     assert handed(world) == set()
 
 
-def test_ticks_that_get_no_further_than_one_lane_come_to_all_of_them(world):
+def test_ticks_that_get_no_further_than_one_queue_come_to_all_of_them(world):
     offered(world)
 
     for _ in range(4):

@@ -170,7 +170,7 @@ def fields(caught: pytest.ExceptionInfo[InvalidRequestError]) -> list[str]:
     return [problem.field for problem in caught.value.problems]
 
 
-def test_a_spider_is_kept_and_told_apart_from_what_stands(ports, world):
+def test_a_spider_is_kept_and_distinguished_from_what_stands(ports, world):
     first, new = put(ports, world, pool="far")
     again, other = put(ports, world, pool="far")
     changed, third = put(ports, world, pool="main")
@@ -182,7 +182,7 @@ def test_a_spider_is_kept_and_told_apart_from_what_stands(ports, world):
     assert list_versions(ports, world.tree, "default", "docs", "all") == [changed, first]
 
 
-def test_every_mistake_is_named_and_nothing_kept(ports, world):
+def test_every_error_is_named_and_nothing_kept(ports, world):
     start = Start(pattern="https://{host}/", values={"y": ("a", "a")})
     link = LinkNeeds(test_url="ftp://a.example/")
 
@@ -277,7 +277,7 @@ def test_what_schedules_start_is_not_deleted(ports, world):
         list_versions(ports, world.tree, "default", "docs", "all")
 
 
-def test_who_deletes_second_is_told_that_there_is_none(ports, world):
+def test_who_deletes_second_is_reported_that_there_is_none(ports, world):
     put(ports, world)
 
     class Quicker:

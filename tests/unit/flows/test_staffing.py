@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fleet import FRESH_MS, muster, replace_missing
+from tests.kit.fleet import FRESH_MS, replace_missing, report_throughput
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
@@ -32,49 +32,49 @@ def test_those_that_are_missing_of_what_was_decided_are_started_once(world):
     decided(world, needed=3, kept=4)
     beat(world, "a")
 
-    assert replace_missing(world.staff(), world.clock) == 2
-    assert replace_missing(world.staff(), world.clock) == 0
+    assert replace_missing(world.target(), world.clock) == 2
+    assert replace_missing(world.target(), world.clock) == 0
     assert world.woken == [2]
 
 
 def test_nobody_is_started_on_what_is_out_of_date_or_was_never_decided(world):
-    assert replace_missing(world.staff(), world.clock) == 0
+    assert replace_missing(world.target(), world.clock) == 0
     decided(world, needed=3, kept=3)
     world.now += timedelta(milliseconds=FRESH_MS + 1)
 
-    assert replace_missing(world.staff(), world.clock) == 0
-    assert decision(world.staffing) is None
+    assert replace_missing(world.target(), world.clock) == 0
+    assert decision(world.targets) is None
     assert world.woken == []
 
 
 def test_what_is_wanted_is_what_stands(world):
-    assert decision(world.staffing) is None
+    assert decision(world.targets) is None
     decided(world, needed=3, kept=5)
 
-    assert decision(world.staffing).needed == 3
+    assert decision(world.targets).needed == 3
 
 
-@pytest.mark.parametrize("part", ["staffing", "workers", "waker"])
+@pytest.mark.parametrize("part", ["targets", "workers", "waker"])
 def test_a_part_that_is_away_is_no_reason_to_stop(world, part):
     decided(world, needed=3, kept=3)
 
-    assert replace_missing(world.staff(**{part: Broken()}), world.clock) == 0
+    assert replace_missing(world.target(**{part: Broken()}), world.clock) == 0
     assert len(world.warnings) == 1
 
 
 def test_a_worker_stays_while_nobody_can_say(world):
-    assert muster(world.staff(staffing=Broken()), "w", None, world.now) is None
+    assert report_throughput(world.target(targets=Broken()), "w", None, world.now) is None
     assert len(world.warnings) == 1
 
 
-def test_a_worker_that_buries_another_calls_for_one_in_its_place(world):
+def test_a_worker_that_reaps_another_starts_its_replacement(world):
     """Capacity that has died does not wait for the minute's tick."""
     decided(world, needed=2, kept=2)
     beat(world, "gone", "w", seconds=5)
     beat(world, "w", seconds=8)
     mine = Parts(world)
 
-    mine.chores.watch()
+    mine.background.reap()
 
     assert mine.report.buried == 1
     assert world.woken == [1]
@@ -84,7 +84,7 @@ def test_who_finds_nobody_dead_starts_nobody(world):
     decided(world, needed=9, kept=9)
     beat(world, "other", "w", seconds=5)
 
-    Parts(world).chores.watch()
+    Parts(world).background.reap()
 
     assert world.woken == []
 
@@ -171,7 +171,7 @@ def test_what_a_worker_too_many_hands_back_is_taken_though_the_others_have_just_
 
 
 def test_the_only_worker_does_not_leave_while_there_is_work(world):
-    world.pace(muster=0.0)
+    world.pace(report_throughput=0.0)
     world.tree = make_tree(world.biz, idle_seconds=0.05)
     decided(world, needed=0, kept=0)
 

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.recovery import MemoryBizs
-from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.queue import Depth
-from tests.kit.recovery import StrayPorts, count_strays, tell_bizs
+from tests.kit.recovery import OrphanedQueuePorts, count_orphaned, report_bizs
 from tests.kit.requests import Entry
 from tests.kit.worlds.memory import DOCS, START, World
 
-NOBODY = Lane(DOCS.tenant, "nobiz", "main")
+NOBODY = QueueKey(DOCS.tenant, "nobiz", "main")
 
 
 class Sink:
@@ -26,19 +26,21 @@ class Sink:
         self.values |= {metric.name: metric.value for metric in metrics}
 
 
-def strays(world: World, bizs: MemoryBizs) -> tuple[StrayPorts, Sink, list[str]]:
+def orphaned(world: World, bizs: MemoryBizs) -> tuple[OrphanedQueuePorts, Sink, list[str]]:
     sink, said = Sink(), []
-    ports = StrayPorts(bizs=bizs, data=world.data, queue=world.queue, metrics=sink, say=said.append)
+    ports = OrphanedQueuePorts(
+        bizs=bizs, data=world.data, queue=world.queue, metrics=sink, say=said.append
+    )
     return ports, sink, said
 
 
 def test_items_for_a_biz_that_there_is_not_are_counted_named_and_kept(world):
     bizs = MemoryBizs()
-    ports, sink, said = strays(world, bizs)
+    ports, sink, said = orphaned(world, bizs)
     bizs.ask(NOBODY)
     world.data.put(NOBODY, [b"{}", b"{}"])
 
-    assert tell_bizs(ports, world.tree, START) == 2
+    assert report_bizs(ports, world.tree, START) == 2
     assert sink.values == {"StrayItems": 2, "StrayRequests": 0}
     assert f"{DOCS.tenant}/nobiz: 2 items" in said[0]
     assert "CRAWLFLEET_BIZ" in said[0]
@@ -46,33 +48,33 @@ def test_items_for_a_biz_that_there_is_not_are_counted_named_and_kept(world):
 
 
 def test_requests_of_a_biz_that_was_taken_out_are_counted(world):
-    ports, sink, said = strays(world, MemoryBizs())
-    assert tell_bizs(ports, world.tree, START) == 0
+    ports, sink, said = orphaned(world, MemoryBizs())
+    assert report_bizs(ports, world.tree, START) == 0
     world.queue.enqueue(DOCS, [Entry(1, DOCS.biz, 1)], START)
     without = {tenant: {} for tenant in world.tree.bizs}
 
-    assert tell_bizs(ports, replace(world.tree, bizs=without), START) == 1
+    assert report_bizs(ports, replace(world.tree, bizs=without), START) == 1
     assert sink.values == {"StrayItems": 0, "StrayRequests": 1}
     assert "1 requests" in said[0]
 
 
-def test_what_waits_for_bizs_that_there_are_is_no_stray(world):
-    ports, sink, said = strays(world, MemoryBizs())
+def test_queues_of_configured_bizs_are_not_orphaned(world):
+    ports, sink, said = orphaned(world, MemoryBizs())
     world.data.put(DOCS, [b"{}"])
 
-    assert tell_bizs(ports, world.tree, START) == 0
+    assert report_bizs(ports, world.tree, START) == 0
     assert sink.values == {"StrayItems": 0, "StrayRequests": 0}
     assert said == []
 
 
 def test_a_biz_whose_document_is_wrong_is_there(world):
     bizs = MemoryBizs()
-    ports, _, said = strays(world, bizs)
+    ports, _, said = orphaned(world, bizs)
     bizs.ask(NOBODY)
     world.data.put(NOBODY, [b"{}"])
     refused = replace(world.tree, refused=frozenset({(NOBODY.tenant, NOBODY.biz)}))
 
-    assert tell_bizs(ports, refused, START) == 0
+    assert report_bizs(ports, refused, START) == 0
     assert said == []
 
 
@@ -82,41 +84,41 @@ class PartlyAway:
     def __init__(self, *known: Depth) -> None:
         self._known = known
 
-    def depths(self, lanes):
+    def depths(self, queues):
         away = Depth(queued=0, leased=0, delayed=0, away=True)
-        return [*self._known, *[away] * (len(lanes) - len(self._known))]
+        return [*self._known, *[away] * (len(queues) - len(self._known))]
 
 
 THREE = Depth(queued=1, leased=1, delayed=1)
 NOTHING = Depth(queued=0, leased=0, delayed=0)
 
 
-def test_of_lanes_that_are_away_nobody_says_that_nothing_waits_in_them(world):
-    gone = [NOBODY, Lane(DOCS.tenant, "other", "main")]
+def test_of_queues_that_are_away_nobody_says_that_nothing_waits_in_them(world):
+    gone = [NOBODY, QueueKey(DOCS.tenant, "other", "main")]
 
     with pytest.raises(StoreUnavailableError, match="1 of 2"):
-        count_strays(gone, world.data, PartlyAway(NOTHING))
-    assert count_strays(gone, world.data, PartlyAway(NOTHING, NOTHING)) == (0, 0)
-    assert count_strays([], world.data, PartlyAway()) == (0, 0)
+        count_orphaned(gone, world.data, PartlyAway(NOTHING))
+    assert count_orphaned(gone, world.data, PartlyAway(NOTHING, NOTHING)) == (0, 0)
+    assert count_orphaned([], world.data, PartlyAway()) == (0, 0)
 
 
-def test_what_is_found_where_others_are_away_is_told_still(world):
-    gone = [NOBODY, Lane(DOCS.tenant, "other", "main")]
+def test_what_is_found_where_others_are_away_is_reported_still(world):
+    gone = [NOBODY, QueueKey(DOCS.tenant, "other", "main")]
 
-    assert count_strays(gone, world.data, PartlyAway(THREE)) == (0, 3)
+    assert count_orphaned(gone, world.data, PartlyAway(THREE)) == (0, 3)
 
 
 def test_what_cannot_be_counted_is_no_metric(world):
     bizs = MemoryBizs()
-    ports, sink, said = strays(world, bizs)
+    ports, sink, said = orphaned(world, bizs)
     bizs.ask(NOBODY)
-    bizs.ask(Lane(DOCS.tenant, "other", "main"))
+    bizs.ask(QueueKey(DOCS.tenant, "other", "main"))
 
-    assert tell_bizs(replace_queue(ports, PartlyAway(NOTHING)), world.tree, START) == 0
+    assert report_bizs(replace_queue(ports, PartlyAway(NOTHING)), world.tree, START) == 0
     assert (sink.values, said) == ({}, [])
-    assert tell_bizs(replace_queue(ports, PartlyAway(THREE)), world.tree, START) == 3
+    assert report_bizs(replace_queue(ports, PartlyAway(THREE)), world.tree, START) == 3
     assert sink.values == {"StrayItems": 0, "StrayRequests": 3}
 
 
-def replace_queue(ports: StrayPorts, queue: PartlyAway) -> StrayPorts:
+def replace_queue(ports: OrphanedQueuePorts, queue: PartlyAway) -> OrphanedQueuePorts:
     return dataclasses.replace(ports, queue=queue)

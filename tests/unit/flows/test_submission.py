@@ -32,7 +32,7 @@ def test_an_accepted_request_is_persisted_and_queued_once(world):
     assert world.queue.depth(DOCS).queued == 1
 
 
-def test_the_rule_is_frozen_with_its_version(world):
+def test_the_rule_is_stored_with_its_version(world):
     [receipt] = send(world, URL)
 
     body = world.store.get(DOCS, world.biz, receipt.id).request.body
@@ -127,11 +127,11 @@ def test_mongodb_down_is_a_no_and_nothing_is_queued(world):
 
 def test_a_node_that_is_down_refuses_its_own_requests_only(world):
     class HalfDown:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             from tests.kit.requests import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")
-            world.store.insert(lane, biz, requests[1:])
+            world.store.insert(queue_key, biz, requests[1:])
             return Inserted(refused={requests[0].id: dead})
 
     receipts = send(world, URL, URL + "2", store=HalfDown())
@@ -142,7 +142,7 @@ def test_a_node_that_is_down_refuses_its_own_requests_only(world):
 
 def test_every_node_down_is_an_error(world):
     class Down:
-        def insert(self, lane, biz, requests, kept):
+        def insert(self, queue_key, biz, requests, kept):
             from tests.kit.requests import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")

@@ -52,7 +52,7 @@ def test_what_was_begun_before_the_backlog_was_full_is_finished():
     assert stored(world) == 3
 
 
-def test_too_fast_is_told_when_to_come_back():
+def test_too_fast_is_reported_when_to_come_back():
     world = crowded(per_second=0.5, burst=2)
     send(world, entry(1), entry(2))
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fleet import look_ahead, needed_workers
-from tests.kit.jobs import TERM, TURN, JobState
+from tests.kit.fleet import forecast_demand, needed_workers
+from tests.kit.jobs import LOCK, TERM, JobState
 from tests.kit.requests import Page
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.doubles import Failing
@@ -42,7 +42,7 @@ def test_a_worker_makes_tasks_works_them_off_and_leaves(world):
 def test_a_worker_stays_for_tasks_that_are_yet_to_be_made(world):
     """Another one makes them, and dies; its turn comes to this one."""
     begin(world, 5)
-    world.watch.take_turn(TURN, "other", timedelta(), TERM)
+    world.detector.acquire_lock(LOCK, "other", timedelta(), TERM)
     looks = []
 
     class Jobs:
@@ -81,7 +81,7 @@ def test_tasks_yet_to_be_made_ask_for_a_worker(world):
     limits = world.tree.stage.fleet
 
     def needed() -> int:
-        return needed_workers(look_ahead(world.ahead(), world.tree, world.now), 1.0, limits, 9)
+        return needed_workers(forecast_demand(world.ahead(), world.tree, world.now), 1.0, limits, 9)
 
     assert needed() == 0
     begin(world, 100_000)
@@ -91,8 +91,10 @@ def test_tasks_yet_to_be_made_ask_for_a_worker(world):
 
 
 def test_a_home_node_that_is_away_hides_no_other_demand(world):
-    found = look_ahead(world.ahead(jobs=Failing(world.jobs, expandable=1)), world.tree, world.now)
+    found = forecast_demand(
+        world.ahead(jobs=Failing(world.jobs, expandable=1)), world.tree, world.now
+    )
 
-    assert found.lanes == ()
+    assert found.queues == ()
     [warning] = world.warnings
     assert "expandable: no answer" in warning

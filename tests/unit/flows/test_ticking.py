@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.fleet import MemoryTicks
-from tests.kit.fleet import Faults, TickPart, TickPorts, tell_fault, tell_tick
+from tests.kit.fleet import Faults, TickPart, TickPorts, report_fault, report_tick
 from tests.kit.kernel import (
     BacklogFullError,
     LimitRefusedError,
@@ -39,7 +39,7 @@ class Away:
     def note(self, *_):
         raise StoreUnavailableError("redis", "away")
 
-    tell_fault = note
+    report_fault = note
 
 
 @pytest.fixture
@@ -103,14 +103,14 @@ def test_another_tick_begins_without_the_faults_of_the_one_before(faults):
 
 
 @given(st.lists(st.sampled_from(TickPart)))
-def test_a_tick_is_told_with_the_sum_of_its_faults_and_noted_with_each(failed):
+def test_a_tick_is_reported_with_the_sum_of_its_faults_and_noted_with_each(failed):
     faults = Faults()
     for part in failed:
         with faults.within(part, ""):
             raise OSError
     sink, ticks = Sink(), MemoryTicks()
 
-    tell_tick(TickPorts(ticks=ticks, metrics=sink), faults.counts, 2.5, START)
+    report_tick(TickPorts(ticks=ticks, metrics=sink), faults.counts, 2.5, START)
 
     assert sink.values == {metric_names.TICKS: 1, metric_names.TICK_FAULTS: len(failed)}
     assert ticks.last().took_seconds == 2.5
@@ -120,18 +120,18 @@ def test_a_tick_is_told_with_the_sum_of_its_faults_and_noted_with_each(failed):
 def test_a_tick_that_cannot_be_noted_is_a_metric_all_the_same(faults, said):
     sink = Sink()
 
-    tell_tick(TickPorts(ticks=Away(), metrics=sink), {}, 1.0, START)
+    report_tick(TickPorts(ticks=Away(), metrics=sink), {}, 1.0, START)
 
     assert sink.values[metric_names.TICKS] == 1
     assert len(said.texts) == 1
 
 
-def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_told(said):
+def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_reported(said):
     sink, ticks = Sink(), MemoryTicks()
     ticks.note(1.0, {})
     for place in (ticks, Away()):
         ports = TickPorts(ticks=place, metrics=sink)
-        tell_fault(ports, TickPart.STARTS, "an-event", START)
+        report_fault(ports, TickPart.STARTS, "an-event", START)
 
     assert sink.values == {metric_names.TICK_FAULTS: 1}
     assert ticks.last().faults == {"starts": 1}

@@ -153,7 +153,7 @@ def test_urls_that_nobody_can_ask_for_are_named():
     assert fleet.trials.asked == []
 
 
-def test_every_mistake_of_a_rule_is_told_below_it_and_its_page_is_not_fetched():
+def test_every_error_of_a_rule_is_reported_below_it_and_its_page_is_not_fetched():
     fleet = Fleet()
     rule = Rule(
         fields={"a": Field(css="["), "b": Field(css="b", xpath="//b")},
@@ -201,7 +201,7 @@ def test_a_question_that_is_not_whole_is_refused(question):
 # ---- fetching ------------------------------------------------------------------------------------
 
 
-def test_a_url_is_fetched_after_its_robots_txt_with_a_turn_each():
+def test_a_url_is_fetched_after_its_robots_txt_with_a_slot_each():
     fleet = Fleet(hosts=HostLimits(per_second=20, concurrency=1))
 
     found = fleet.try_rule(url=URL)
@@ -213,7 +213,7 @@ def test_a_url_is_fetched_after_its_robots_txt_with_a_turn_each():
     assert (state.tenants, state.strain) == (("default",), 0)
 
 
-def test_a_redirect_is_told_and_every_hop_is_asked_for():
+def test_a_redirect_is_reported_and_every_hop_is_asked_for():
     moved = Page(url=URL, status=200, headers={}, body=HTML, redirects=("https://a.example/",))
     fleet = Fleet(answers={"https://a.example/": moved}.items())
 
@@ -234,7 +234,7 @@ def test_what_robots_txt_denies_is_not_fetched():
     assert fleet.asked == ["https://example.org/robots.txt"]
 
 
-def test_a_host_without_a_turn_soon_is_told_with_when_and_is_not_held_to_be_strained():
+def test_a_host_without_a_slot_soon_is_reported_with_the_wait_and_not_as_overloaded():
     fleet = Fleet(hosts=HostLimits(per_second=0.01))
 
     found = fleet.try_rule(url=URL)
@@ -247,7 +247,7 @@ def test_a_host_without_a_turn_soon_is_told_with_when_and_is_not_held_to_be_stra
     assert fleet.hosts.states(["example.org"])[0].strain == 0
 
 
-def test_a_turn_that_comes_soon_is_waited_for():
+def test_a_slot_that_comes_soon_is_waited_for():
     fleet = Fleet(hosts=HostLimits(per_second=4))
 
     assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
@@ -272,11 +272,11 @@ def test_what_takes_too_long_is_given_up():
     fleet.ports = replace(fleet.ports, fetch_seconds=0.2)
     fetch = fleet.fetcher.fetch
 
-    async def slow(body, limits, passage=None, errand=None):
+    async def slow(body, limits, hop_guard=None, fetch_context=None):
         if body.url == URL:
-            await passage(body.url)
+            await hop_guard(body.url)
             await asyncio.Event().wait()
-        return await fetch(body, limits, passage)
+        return await fetch(body, limits, hop_guard)
 
     fleet.fetcher.fetch = slow
 
@@ -287,7 +287,7 @@ def test_what_takes_too_long_is_given_up():
     assert fleet.hosts.states(["example.org"])[0].strain == 1
 
 
-def test_what_cannot_be_told_of_a_host_costs_nobody_the_answer():
+def test_what_cannot_be_reported_of_a_host_costs_nobody_the_answer():
     fleet = Fleet()
     fleet.ports = replace(fleet.ports, hosts=Silent(fleet.hosts))
 
@@ -306,7 +306,7 @@ def test_what_a_page_lacks_is_a_problem_and_no_error():
     assert found.records == ()
 
 
-def test_records_that_would_not_be_stored_are_told():
+def test_records_that_would_not_be_stored_are_reported():
     rule = Rule(fields={"n": Field(css="b")}, key=("n",))
 
     found = Fleet().try_rule(rule)

@@ -31,7 +31,7 @@ from tests.kit.worlds.worker import (
 CALM = {"https://b.example/1": b"x"}
 
 
-def test_what_has_no_turn_is_put_aside_with_the_reason_and_counts_no_attempt(world):
+def test_a_request_without_a_slot_is_deferred_with_the_reason_and_counts_no_attempt(world):
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
 
@@ -71,7 +71,7 @@ def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_orde
     assert idle(world)
 
 
-def test_two_tenants_are_put_aside_and_served_each_in_its_own_lane(world):
+def test_two_tenants_are_put_aside_and_served_each_in_its_own_queue(world):
     polite(world, per_second=1_000)
     mine = submitted(world, *URLS)
     theirs = submitted(world, *URLS, tenant="acme")
@@ -91,7 +91,7 @@ def test_two_tenants_are_put_aside_and_served_each_in_its_own_lane(world):
     assert idle(world)
 
 
-def test_from_hosts_whose_time_has_come_only_as_many_are_taken_as_have_turns(world):
+def test_only_as_many_requests_are_taken_from_due_hosts_as_get_slots(world):
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
@@ -102,11 +102,11 @@ def test_from_hosts_whose_time_has_come_only_as_many_are_taken_as_have_turns(wor
     taken = Parts(world).leasing.take()
 
     assert [one.claim.request.id for one in taken.held] == ids[:3]
-    assert all(one.turn_at is not None for one in taken.held)
+    assert all(one.slot_at is not None for one in taken.held)
     assert depth(world) == (1, 1, 3)
 
 
-def test_hosts_that_have_no_turn_yet_after_all_are_looked_at_later(world):
+def test_due_hosts_without_a_slot_after_all_are_asked_again_later(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
@@ -117,8 +117,8 @@ def test_hosts_that_have_no_turn_yet_after_all_are_looked_at_later(world):
     taken = Parts(world).leasing.take()
 
     assert (taken.held, depth(world)) == ([], (4, 4, 0))
-    assert world.queue.parked(DOCS, world.now + timedelta(seconds=299), 9) == []
-    assert world.queue.parked(DOCS, world.now + timedelta(seconds=300), 9)
+    assert world.queue.deferred(DOCS, world.now + timedelta(seconds=299), 9) == []
+    assert world.queue.deferred(DOCS, world.now + timedelta(seconds=300), 9)
 
 
 def test_what_was_put_aside_and_what_is_queued_come_in_one_batch_of_bounded_size(world):
@@ -145,12 +145,12 @@ def test_a_host_spelled_otherwise_in_the_index_does_not_wait_for_ever(world):
     [an_id] = submitted(world, URLS[0])
     now = world.now
     entries = world.queue.lease(DOCS, "t:1", 1, now, now + timedelta(seconds=9))
-    world.queue.park(DOCS, "t:1", [("A.EXAMPLE", now, entries)])
+    world.queue.defer(DOCS, "t:1", [("A.EXAMPLE", now, entries)])
 
     taken = Parts(world).leasing.take()
 
     assert [one.claim.request.id for one in taken.held] == [an_id]
-    assert taken.held[0].turn_at is not None
+    assert taken.held[0].slot_at is not None
 
 
 def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(world):
@@ -158,7 +158,7 @@ def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(wor
     submitted(world, URLS[0])
     now = world.now
     entries = world.queue.lease(DOCS, "t:1", 1, now, now + timedelta(seconds=9))
-    world.queue.park(DOCS, "t:1", [("a.example", now, entries)])
+    world.queue.defer(DOCS, "t:1", [("a.example", now, entries)])
     gone = Failing(world.store)
     gone.claim = lambda *_: []
     gone.due = lambda *_: []
@@ -169,7 +169,7 @@ def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(wor
     assert depth(world) == (0, 0, 0)
 
 
-def test_a_stage_without_any_lane_has_nothing_to_take(world):
+def test_a_stage_without_any_queue_has_nothing_to_take(world):
     world.tree = replace(world.tree, bizs={})
 
     assert Parts(world).leasing.take() == NOTHING
@@ -213,7 +213,7 @@ def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
     assert site.times(ROBOTS) == 1
 
 
-def test_the_fleet_is_told_of_what_was_seen_and_that_nothing_is_under_way_any_more(world):
+def test_the_fleet_is_reported_of_what_was_seen_and_that_nothing_is_under_way_any_more(world):
     polite(world, per_second=1_000, concurrency=100)
     submitted(world, *URLS)
     hosts = Spy(world.hosts)

@@ -30,7 +30,7 @@ from tests.kit.worlds.worker import (
 )
 
 
-def test_work_is_handed_back_when_it_cannot_be_told_whose_turn_it_is(world):
+def test_leases_are_returned_while_slots_are_unknown(world):
     ids = submitted(world, *URLS)
     mine = Parts(world, hosts=Broken(), pauses=PAUSES).leasing
 
@@ -75,12 +75,12 @@ def test_what_was_put_aside_and_is_taken_is_not_lost_when_the_queue_fails_after_
     assert "lease: no answer" in warning
 
 
-def test_what_has_its_turn_is_handed_back_when_a_stray_one_cannot_be_admitted(world):
+def test_a_request_with_a_host_slot_is_handed_back_when_one_without_cannot_be_admitted(world):
     polite(world, per_second=1_000)
     submitted(world, URLS[0], "https://b.example/1")
     now = world.now
     here, there = world.queue.lease(DOCS, "t:1", 2, now, now + timedelta(seconds=9))
-    world.queue.park(DOCS, "t:1", [("a.example", now, [here]), ("B.EXAMPLE", now, [there])])
+    world.queue.defer(DOCS, "t:1", [("a.example", now, [here]), ("B.EXAMPLE", now, [there])])
 
     class Once(Failing):
         asked = 0
@@ -187,7 +187,7 @@ def test_a_site_that_nobody_may_ask_now_is_left_for_later_and_costs_no_attempt(w
     assert [state_of(world, an_id) for an_id in ids] == [State.DONE] * 3 + [State.DEAD]
 
 
-def test_what_is_learnt_about_while_the_worker_ends_is_handed_back_and_nobody_learns_on(world):
+def test_requests_whose_robots_are_read_while_the_worker_ends_are_returned(world):
     obedient(world)
     ids = submitted(world, *URLS)
     seconds, asked = [600.0], asyncio.Event()

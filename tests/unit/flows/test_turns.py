@@ -16,11 +16,11 @@ class Request(SimpleNamespace):
 
 
 def request(
-    host: str, turn_at: float | None = 0.0, permits: int = 1, name: object = None, interval=0.0
+    host: str, slot_at: float | None = 0.0, permits: int = 1, name: object = None, interval=0.0
 ):
     return Request(
         host=(host, "acme"),
-        turn_at=turn_at,
+        slot_at=slot_at,
         permits=permits,
         interval_seconds=interval,
         name=name,
@@ -62,12 +62,12 @@ def test_hosts_do_not_wait_for_one_another():
     asyncio.run(check())
 
 
-def test_nothing_begins_before_its_turn():
+def test_no_request_begins_before_its_slot():
     async def check():
         turns = Turns()
         started = STEADY.now()
-        late = request("a", turn_at=started + 0.1)
-        soon = request("b", turn_at=started + 0.05)
+        late = request("a", slot_at=started + 0.1)
+        soon = request("b", slot_at=started + 0.05)
         turns.add(late)
         turns.add(soon)
         assert begun(turns) == []
@@ -80,13 +80,13 @@ def test_nothing_begins_before_its_turn():
     asyncio.run(check())
 
 
-def test_turns_that_come_late_keep_their_distance():
+def test_slots_that_come_late_keep_their_distance():
     """A permit was missing, or the event loop was held: they do not all begin at once then."""
 
     async def check():
         now = [100.0]
         turns = Turns(SteadyTime(lambda: now[0]))
-        held = [request("a", turn_at=n * 0.01, interval=0.02) for n in range(3)]
+        held = [request("a", slot_at=n * 0.01, interval=0.02) for n in range(3)]
         for one in held:
             turns.add(one)
         for one in held:
@@ -100,10 +100,10 @@ def test_turns_that_come_late_keep_their_distance():
     asyncio.run(check())
 
 
-def test_a_request_that_needs_no_turn_begins_at_once():
+def test_a_request_that_needs_no_slot_begins_at_once():
     async def check():
         turns = Turns()
-        turns.add(one := request("a", turn_at=None))
+        turns.add(one := request("a", slot_at=None))
         assert begun(turns) == [one]
 
     asyncio.run(check())
@@ -128,7 +128,7 @@ def test_runners_take_what_is_ready_before_they_learn_of_the_end():
     async def check():
         turns = Turns()
         turns.add(one := request("a"))
-        turns.add(request("b", turn_at=STEADY.now() + 60))
+        turns.add(request("b", slot_at=STEADY.now() + 60))
         turns.close(2)
 
         assert begun(turns) == [one, None, None]
@@ -167,13 +167,13 @@ def test_no_host_ever_has_more_under_way_than_its_latest_permits(requests, dice)
     asyncio.run(check())
 
 
-def test_what_comes_later_lets_no_earlier_turn_be_late():
+def test_later_requests_do_not_delay_earlier_slots():
     """The timer is set once, for the first of those that wait."""
 
     async def check():
         turns, started = Turns(), STEADY.now()
-        turns.add(soon := request("a", turn_at=started + 0.05))
-        turns.add(request("b", turn_at=started + 60))
+        turns.add(soon := request("a", slot_at=started + 0.05))
+        turns.add(request("b", slot_at=started + 60))
 
         assert await asyncio.wait_for(turns.ready.get(), 60) is soon
         assert turns.running(("b", "acme")) == 1

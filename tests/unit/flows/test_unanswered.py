@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.worker import Unanswered
+from tests.kit.worker import UnconfirmedLeases
 from tests.kit.worlds.memory import DOCS, OTHER
 from tests.kit.worlds.worker import submitted, work
 
@@ -46,8 +46,8 @@ def test_what_was_leased_without_an_answer_is_done_without_waiting_for_the_lease
 def test_what_waits_for_a_host_and_was_leased_without_an_answer_is_done_too(world):
     submitted(world, *URLS[:4])
     leased = world.queue.lease(DOCS, "other", 4, world.now, world.now + timedelta(seconds=60))
-    world.queue.park(DOCS, "other", [("example.org", world.now, leased)])
-    mute = Mute(world.queue, "lease_parked")
+    world.queue.defer(DOCS, "other", [("example.org", world.now, leased)])
+    mute = Mute(world.queue, "lease_deferred")
 
     report = work(world, PAGES, queue=mute)
 
@@ -56,7 +56,7 @@ def test_what_waits_for_a_host_and_was_leased_without_an_answer_is_done_too(worl
 
 def test_a_lease_that_comes_late_is_looked_for_again(world):
     """The server was held up: what was asked of it is done after the worker has asked again."""
-    world.pace(unanswered=0.0)
+    world.pace(unconfirmed=0.0)
     submitted(world, *URLS[:3])
     late = []
 
@@ -67,8 +67,8 @@ def test_a_lease_that_comes_late_is_looked_for_again(world):
                 raise StoreUnavailableError("test", "no answer")
             return self._port.lease(*args)
 
-        def disclaim(self, *args):
-            found = self._port.disclaim(*args)
+        def return_unconfirmed(self, *args):
+            found = self._port.return_unconfirmed(*args)
             if len(late) == 1:
                 late.append(self._port.lease(*late[0]))
             return found
@@ -80,14 +80,14 @@ def test_a_lease_that_comes_late_is_looked_for_again(world):
 
 def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
     queue = Mute(world.queue, "lease")
-    lost = Unanswered(queue, world.clock)
+    lost = UnconfirmedLeases(queue, world.clock)
     submitted(world, *URLS[:2])
     until = world.now + timedelta(seconds=60)
     with pytest.raises(StoreUnavailableError), lost.asking(DOCS, "w.n.1", until):
         queue.lease(DOCS, "w.n.1", 2, world.now, until)
     world.now = until
 
-    lost.disclaim()
+    lost.return_unconfirmed()
 
     assert world.queue.depth(DOCS).leased == 2
     assert world.warnings == []
@@ -95,7 +95,7 @@ def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
 
 def test_of_leases_without_an_answer_the_latest_are_looked_for(world):
     queue = Mute(world.queue, "lease", 7)
-    lost = Unanswered(queue, world.clock, most=5)
+    lost = UnconfirmedLeases(queue, world.clock, most=5)
     submitted(world, *URLS[:7])
     until = world.now + timedelta(seconds=60)
     for number in range(7):
@@ -103,35 +103,35 @@ def test_of_leases_without_an_answer_the_latest_are_looked_for(world):
         with pytest.raises(StoreUnavailableError), lost.asking(DOCS, token, until):
             queue.lease(DOCS, token, 1, world.now, until)
 
-    lost.disclaim()
+    lost.return_unconfirmed()
 
     depth = world.queue.depth(DOCS)
     assert (depth.queued, depth.leased) == (5, 2)
 
 
-def test_where_the_index_does_not_answer_for_one_lane_the_others_are_looked_after(world):
+def test_where_the_index_does_not_answer_for_one_queue_the_others_are_looked_after(world):
     """Of a cluster one node may be away; each lane is asked for once in a while, not each time."""
     until = world.now + timedelta(seconds=60)
     asked = []
 
     class Partly(Mute):
-        def disclaim(self, lane, token, until):
-            asked.append((lane, token))
-            if lane == OTHER:
+        def return_unconfirmed(self, queue_key, token, until):
+            asked.append((queue_key, token))
+            if queue_key == OTHER:
                 raise StoreUnavailableError("test", "no answer")
-            return self._port.disclaim(lane, token, until)
+            return self._port.return_unconfirmed(queue_key, token, until)
 
     submitted(world, *URLS[:2])
     queue = Partly(world.queue, "lease")
-    lost = Unanswered(queue, world.clock)
-    for lane, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
+    lost = UnconfirmedLeases(queue, world.clock)
+    for queue_key, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
         queue.left = 1
-        with contextlib.suppress(StoreUnavailableError), lost.asking(lane, token, until):
-            queue.lease(lane, token, 2, world.now, until)
+        with contextlib.suppress(StoreUnavailableError), lost.asking(queue_key, token, until):
+            queue.lease(queue_key, token, 2, world.now, until)
             raise StoreUnavailableError("test", "no answer")
 
     for _ in range(3):
-        lost.disclaim()
+        lost.return_unconfirmed()
 
     assert asked == [(OTHER, "w.n.1"), (DOCS, "w.n.3")]
     assert world.queue.depth(DOCS).queued == 2

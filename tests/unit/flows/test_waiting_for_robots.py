@@ -11,8 +11,8 @@ from tests.kit.config import Robots
 from tests.kit.kernel import RobotsUnknownError, StoreUnavailableError, ThrottledError, to_ms
 from tests.kit.politeness import (
     LONGEST_INTERVAL_SECONDS,
-    UNTOLD_SECONDS,
-    NoTurnError,
+    UNREPORTED_SECONDS,
+    NoSlotError,
     RobotsCopy,
     reason,
 )
@@ -79,16 +79,16 @@ def nearly_over(world) -> None:
     world.robots.save("https://a.example", old, 3_600)
 
 
-def test_rules_that_are_over_when_a_page_begins_cost_it_its_turn_and_no_attempt(world):
+def test_rules_that_expired_when_a_page_begins_cost_it_its_slot_and_no_attempt(world):
     """They were known when it was taken."""
     nearly_over(world)
     [an_id] = submitted(world, SECURE)
 
     class Late(MemoryFetcher):
-        async def fetch(self, body, limits, passage=None, errand=None):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=None):
             if body.url == SECURE and not self.asked:
                 world.now += timedelta(seconds=10)
-            return await super().fetch(body, limits, passage)
+            return await super().fetch(body, limits, hop_guard)
 
     fetcher = Late({SECURE: b"x", ROBOTS: ALLOWED})
     report = work(world, {}, fetcher=fetcher)
@@ -109,9 +109,9 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
     [an_id] = submitted(world, SECURE)
 
     class Late(MemoryFetcher):
-        async def fetch(self, body, limits, passage=None, errand=None):
+        async def fetch(self, body, limits, hop_guard=None, fetch_context=None):
             world.now += timedelta(seconds=10)
-            return await super().fetch(body, limits, passage)
+            return await super().fetch(body, limits, hop_guard)
 
     report = work(world, {}, fetcher=Late({}), store=Failing(world.store, release=1))
 
@@ -120,15 +120,15 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
     assert any("release: no answer" in warning for warning in world.warnings)
 
 
-def test_a_page_whose_turn_cannot_be_told_has_not_begun(world):
+def test_a_page_whose_slot_is_unknown_has_not_begun(world):
     polite(world, Robots.OBEY)
     mine = Parts(world, hosts=Failing(world.hosts, reserve=1))
     held = Parts(world, name="x").holds(SECURE)
 
-    with pytest.raises(NoTurnError) as caught:
-        asyncio.run(mine.passages.of(held, ours)(SECURE))
+    with pytest.raises(NoSlotError) as caught:
+        asyncio.run(mine.hop_guards.of(held, ours)(SECURE))
 
-    assert caught.value.again_seconds == UNTOLD_SECONDS
+    assert caught.value.again_seconds == UNREPORTED_SECONDS
     assert isinstance(caught.value.__cause__, StoreUnavailableError)
 
 
@@ -148,12 +148,12 @@ def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
 
     async def go():
         await mine.robots.learn(held)
-        held.turn_at = clock.now + 30
+        held.slot_at = clock.now + 30
         clock.passes(30)
         world.hosts.reserve([hosts.of("reserve")[0][0][0]], "w")
-        passage = mine.passages.of(held, ours)
-        await passage(PLAIN)
-        await passage(SECURE)
+        hop_guard = mine.hop_guards.of(held, ours)
+        await hop_guard(PLAIN)
+        await hop_guard(SECURE)
 
     asyncio.run(go())
 
@@ -168,12 +168,12 @@ def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(wor
     began = clock.now
 
     with pytest.raises(ThrottledError, match=r"a\.example"):
-        asyncio.run(mine.passages.turn_at(held, "a.example", led=True))
+        asyncio.run(mine.hop_guards.slot_at(held, "a.example", led=True))
 
     assert clock.now - began <= PAUSES.turn + LONGEST_INTERVAL_SECONDS
 
 
-def test_a_robots_txt_that_leads_to_another_host_takes_a_turn_there(world, clock):
+def test_a_robots_txt_that_leads_to_another_host_takes_a_slot_there(world, clock):
     polite(world, Robots.OBEY, per_second=0.1)
     hosts = Spy(world.hosts)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
@@ -187,7 +187,7 @@ def test_a_robots_txt_that_leads_to_another_host_takes_a_turn_there(world, clock
     assert world.hosts.states(["b.example"])[0].next_at is not None
 
 
-def test_a_robots_txt_that_leads_to_a_host_without_a_turn_is_not_read_and_not_remembered(
+def test_a_robots_txt_that_leads_to_a_host_without_a_slot_is_not_read_and_not_remembered(
     world, clock
 ):
     polite(world, Robots.OBEY)
@@ -219,7 +219,7 @@ def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world):
         asyncio.run(asyncio.wait_for(mine.robots.check(held, SECURE), 60))
 
 
-def test_many_hops_of_a_robots_txt_take_a_turn_each(world, clock):
+def test_many_hops_of_a_robots_txt_take_a_slot_each(world, clock):
     polite(world, Robots.OBEY, per_second=1)
     hosts = Spy(world.hosts)
     way = tuple(f"https://h{n}.example/robots.txt" for n in range(3))

@@ -21,11 +21,11 @@ def test_phones_are_woken_by_what_is_critical_alone(stand: Stand):
 
     assert [each.severity for each in stand.told.woken] == [Severity.CRITICAL] * 2
     assert [each.words for each in stand.told.woken] == [OPENED, RECOVERED]
-    assert len(stand.told.letters) == 4
+    assert len(stand.told.notifications) == 4
 
 
-def test_phones_that_cannot_be_told_are_told_later_and_people_not_again(stand: Stand):
-    stand.notifier.faults = {"tell_phones": "before"}
+def test_phones_that_cannot_be_reported_are_reported_later_and_people_not_again(stand: Stand):
+    stand.notifier.faults = {"notify_phones": "before"}
     looks = [stand.look(down="no answer") for _ in range(4)]
     assert [each.failed for each in looks] == [0, 1, 1, 1]
     assert (stand.told.woken, looks[-1].owed) == ([], 1)
@@ -43,6 +43,6 @@ def test_a_storm_wakes_phones_once(stand: Stand):
     for _ in range(3):
         stand.look(*BIZS, down="no answer")
 
-    [letter], [woken] = stand.told.letters, stand.told.woken
-    assert "CRITICAL: 9 new" in letter.subject
+    [notification], [woken] = stand.told.notifications, stand.told.woken
+    assert "CRITICAL: 9 new" in notification.subject
     assert "CRITICAL: redis: " in woken.short

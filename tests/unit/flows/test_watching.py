@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.config import DetectorLimits
-from tests.kit.fleet import Card
+from tests.kit.fleet import WorkerStatus
 from tests.kit.politeness import HostAsk
 from tests.kit.queue import Depth
-from tests.kit.recovery import stand_watch, watch, watching
+from tests.kit.recovery import reap, reaper, stand_watch
 from tests.kit.requests import State, Submission
 from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken, Failing
@@ -26,7 +26,7 @@ def beat(world: World, *workers: str, seconds: int = 1) -> None:
     for _ in range(seconds):
         world.now += SECOND
         for worker in workers:
-            world.workers.beat(worker, world.now, Card())
+            world.workers.beat(worker, world.now, WorkerStatus())
 
 
 def take(world: World, worker: str, count: int, *, claims: bool = True) -> list[int]:
@@ -39,7 +39,7 @@ def take(world: World, worker: str, count: int, *, claims: bool = True) -> list[
 
 
 def look(world: World, **changes: object):
-    return watch(world.watching(**changes), world.tree, "other", world.now)
+    return reap(world.reaper(**changes), world.tree, "other", world.now)
 
 
 def states(world: World, ids: list[int]) -> set[int]:
@@ -70,14 +70,14 @@ class Away:
     def __init__(self, queue) -> None:
         self._queue = queue
 
-    def depths(self, lanes):
-        return [Depth(queued=0, leased=0, delayed=0, away=True) for _ in lanes]
+    def depths(self, queues):
+        return [Depth(queued=0, leased=0, delayed=0, away=True) for _ in queues]
 
     def __getattr__(self, name):
         return getattr(self._queue, name)
 
 
-def test_a_lane_that_could_not_be_seen_for_a_moment_is_not_passed_over(world):
+def test_a_queue_that_could_not_be_seen_for_a_moment_is_not_passed_over(world):
     submitted(world, 7)
     beat(world, "gone", "other", seconds=5)
     ids = take(world, "gone", 5)
@@ -131,7 +131,7 @@ def test_a_dead_worker_that_comes_back_writes_nothing_and_is_new(world):
     look(world)
 
     assert world.store.renew(DOCS, world.biz, [claim], until) == {entry.id}
-    assert world.workers.beat("gone", world.now, Card()) is False
+    assert world.workers.beat("gone", world.now, WorkerStatus()) is False
 
 
 def test_what_others_hold_is_left_to_them(world):
@@ -146,7 +146,7 @@ def test_what_others_hold_is_left_to_them(world):
     assert world.queue.depth(DOCS).leased == 3
 
 
-def test_it_is_one_watchers_turn_at_a_time(world):
+def test_one_reaper_runs_at_a_time(world):
     beat(world, "w")
     assert look(world).mine
     assert not look(world).mine, "within the same second"
@@ -179,13 +179,13 @@ def test_a_part_that_fails_on_the_way_is_gone_on_from_at_the_next_look(world):
     assert states(world, ids) == {State.PENDING}
 
 
-def test_a_lane_whose_store_is_away_does_not_keep_the_worker_from_being_buried(world):
+def test_a_queue_whose_store_is_away_does_not_keep_the_worker_from_being_buried(world):
     submitted(world, 2)
     beat(world, "gone", "other", seconds=5)
     take(world, "gone", 2)
     beat(world, "other", seconds=6)
 
-    found = look(world, disowning=Broken())
+    found = look(world, revocation=Broken())
 
     assert (found.dead, found.returned) == (("gone",), 0)
     assert world.queue.depth(DOCS).leased == 2, "recovery and the leases' end see to these"
@@ -201,7 +201,7 @@ def test_a_journal_that_cannot_be_written_keeps_nothing_back(world):
     assert look(world, journal=Broken()).returned == 2
 
 
-def test_the_journal_tells_how_many_were_taken_back_and_from_whom(world):
+def test_the_journal_says_how_many_were_reclaimed_and_from_whom(world):
     submitted(world, 2)
     beat(world, "gone", "other", seconds=5)
     take(world, "gone", 2)
@@ -223,7 +223,7 @@ def stay(world: World, *alive: str) -> tuple[tuple[str, ...], int]:
     def pause(seconds: float) -> None:
         beat(world, *alive)
 
-    dead = stand_watch(world.watching(), world.tree, "scheduler", world.clock, pause)
+    dead = stand_watch(world.reaper(), world.tree, "scheduler", world.clock, pause)
     return dead, int((world.now - began).total_seconds())
 
 
@@ -257,24 +257,24 @@ def test_where_nothing_is_leased_nobody_is_waited_for(world):
     assert stay(world) == ((), 0)
 
 
-def test_where_others_watch_the_tick_does_not(world):
+def test_where_others_detect_failures_the_tick_does_not(world):
     submitted(world, 3)
     beat(world, "a", seconds=5)
     take(world, "a", 2)
-    world.watch.take_turn(watching.TURN, "a", watching.EVERY, watching.TERM)
+    world.detector.acquire_lock(reaper.LOCK, "a", reaper.EVERY, reaper.TERM)
 
     assert stay(world, "a") == ((), 1)
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_where_the_watcher_was_the_last_to_die_the_tick_stays_until_it_is_sure(world, ends):
+def test_where_the_reaper_was_the_last_to_die_the_tick_stays_until_it_is_sure(world, ends):
     """Killed in mid-turn, or right after: its turn is no sign that anybody watches."""
     submitted(world, 3)
     beat(world, "a", seconds=5)
     ids = take(world, "a", 2)
-    world.watch.take_turn(watching.TURN, "a", watching.EVERY, watching.TERM)
+    world.detector.acquire_lock(reaper.LOCK, "a", reaper.EVERY, reaper.TERM)
     if ends:
-        world.watch.end_turn(watching.TURN, "a")
+        world.detector.release_lock(reaper.LOCK, "a")
 
     dead, seconds = stay(world)
 
@@ -296,7 +296,7 @@ def test_a_detector_that_takes_longer_is_waited_for_longer(world, limits):
     assert states(world, ids) == {State.PENDING}
 
 
-def test_several_that_died_at_once_are_buried_in_one_look(world):
+def test_several_that_died_at_once_are_reaped_together(world):
     submitted(world, 9)
     beat(world, "a", "b", "c", "other", seconds=5)
     ids = [*take(world, "a", 2), *take(world, "b", 3)]
@@ -330,11 +330,11 @@ def test_the_permits_of_a_dead_worker_are_anothers_at_once(world):
         return grant.permits
 
     submitted(world, 3)
-    card = Card(hosts=(("a.example", DOCS.tenant),))
+    worker_status = WorkerStatus(hosts=(("a.example", DOCS.tenant),))
     for _ in range(5):
         world.now += SECOND
-        world.workers.beat("gone", world.now, card)
-        world.workers.beat("other", world.now, Card())
+        world.workers.beat("gone", world.now, worker_status)
+        world.workers.beat("other", world.now, WorkerStatus())
     assert asked("gone") == 8
     take(world, "gone", 3)
     beat(world, "other", seconds=6)
@@ -344,12 +344,12 @@ def test_the_permits_of_a_dead_worker_are_anothers_at_once(world):
     assert asked("other") == 8
 
 
-def test_hosts_that_cannot_be_told_of_a_death_keep_nobody_from_the_rest(world):
+def test_hosts_that_cannot_be_reported_of_a_death_keep_nobody_from_the_rest(world):
     submitted(world, 3)
-    card = Card(hosts=(("a.example", DOCS.tenant),))
+    worker_status = WorkerStatus(hosts=(("a.example", DOCS.tenant),))
     for _ in range(5):
         world.now += SECOND
-        world.workers.beat("gone", world.now, card)
+        world.workers.beat("gone", world.now, worker_status)
     take(world, "gone", 3)
     beat(world, "other", seconds=6)
 
@@ -357,4 +357,4 @@ def test_hosts_that_cannot_be_told_of_a_death_keep_nobody_from_the_rest(world):
 
     assert (found.dead, found.returned) == (("gone",), 3)
     assert any("given to others" in warning for warning in world.warnings)
-    assert [pulse.worker for pulse in world.watch.pulses()] == ["other"]
+    assert [beats.worker for beats in world.detector.heartbeats()] == ["other"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.politeness import Parked
+from tests.kit.politeness import DeferredHost
 from tests.kit.worker import PATIENCE_MS, chosen, owner, salt
 
 HOSTS = [f"site-{number}.example" for number in range(600)]
@@ -60,8 +60,8 @@ def test_nobody_owns_where_nobody_works():
 
 def test_one_looks_at_its_own_hosts_and_at_those_that_are_late():
     now = 1_000_000
-    mine = Parked(host="mine.example", count=1, ready_ts=now)
-    fresh = Parked(host="theirs.example", count=1, ready_ts=now - PATIENCE_MS + 1)
-    late = Parked(host="late.example", count=1, ready_ts=now - PATIENCE_MS)
+    mine = DeferredHost(host="mine.example", count=1, ready_ts=now)
+    fresh = DeferredHost(host="theirs.example", count=1, ready_ts=now - PATIENCE_MS + 1)
+    late = DeferredHost(host="late.example", count=1, ready_ts=now - PATIENCE_MS)
 
     assert chosen([late, fresh, mine], lambda host: host == "mine.example", now) == [late, mine]

@@ -5,7 +5,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.kernel import Lane, rotated
+from tests.kit.kernel import QueueKey, rotated
 from tests.kit.monitoring import due
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -24,37 +24,39 @@ held = st.lists(
 minutes = st.integers(0, 10**6).map(lambda minute: NOON + timedelta(minutes=minute))
 
 
-def lanes(holding):
-    named = [(Lane("acme", f"b{number:02}", "main"), one) for number, one in enumerate(holding)]
-    return {lane: count for lane, (count, _) in named}, {lane: on for lane, (_, on) in named}
+def queues(holding):
+    named = [(QueueKey("acme", f"b{number:02}", "main"), one) for number, one in enumerate(holding)]
+    return {queue_key: count for queue_key, (count, _) in named}, {
+        queue_key: on for queue_key, (_, on) in named
+    }
 
 
 def keys(opened, nodes):
     """Of each node."""
     found = Counter()
-    for lane, count in opened.items():
-        for node in nodes[lane]:
-            found[node] += (LEAST + count) / len(nodes[lane])
+    for queue_key, count in opened.items():
+        for node in nodes[queue_key]:
+            found[node] += (LEAST + count) / len(nodes[queue_key])
     return found
 
 
 @given(held, minutes)
 def test_all_are_audited_where_the_budget_holds_all(holding, now):
-    opened, nodes = lanes(holding)
+    opened, nodes = queues(holding)
     budget = ceil(max(keys(opened, nodes).values())) + len(opened)
 
     assert sorted(due(opened, nodes, now, budget=budget)) == sorted(opened)
 
 
 @given(held, minutes)
-def test_a_look_asks_no_node_for_more_than_the_budget_and_a_lane_of_each_circle(holding, now):
-    opened, nodes = lanes(holding)
+def test_a_look_asks_no_node_for_more_than_the_budget_and_a_queue_of_each_circle(holding, now):
+    opened, nodes = queues(holding)
     audited = due(opened, nodes, now, budget=BUDGET)
     largest: dict[frozenset[str], int] = {}
-    for lane, count in opened.items():
-        largest[nodes[lane]] = max(largest.get(nodes[lane], 0), LEAST + count)
+    for queue_key, count in opened.items():
+        largest[nodes[queue_key]] = max(largest.get(nodes[queue_key], 0), LEAST + count)
 
-    spent = keys({lane: opened[lane] for lane in audited}, nodes)
+    spent = keys({queue_key: opened[queue_key] for queue_key in audited}, nodes)
 
     assert len(set(audited)) == len(audited)
     for node, count in spent.items():
@@ -63,21 +65,21 @@ def test_a_look_asks_no_node_for_more_than_the_budget_and_a_lane_of_each_circle(
 
 
 @given(held, minutes)
-def test_each_lane_has_its_turn_within_a_few_rounds(holding, now):
-    opened, nodes = lanes(holding)
+def test_each_queue_has_its_turn_within_a_few_rounds(holding, now):
+    opened, nodes = queues(holding)
     rounds = ceil(3 * max(1.0, max(keys(opened, nodes).values()) / BUDGET)) + 1
 
-    audited: set[Lane] = set()
+    audited: set[QueueKey] = set()
     for minute in range(rounds):
         audited.update(due(opened, nodes, now + timedelta(minutes=minute), budget=BUDGET))
 
     assert audited == set(opened)
 
 
-def test_a_node_that_is_full_costs_lanes_of_others_nothing():
+def test_a_node_that_is_full_costs_queues_of_others_nothing():
     many = [(BUDGET, frozenset({"main"}))] * 20
-    opened, nodes = lanes([*many, (5, frozenset({"east"}))])
-    [alone] = [lane for lane in opened if nodes[lane] == {"east"}]
+    opened, nodes = queues([*many, (5, frozenset({"east"}))])
+    [alone] = [queue_key for queue_key in opened if nodes[queue_key] == {"east"}]
 
     looks = [due(opened, nodes, NOON + timedelta(minutes=n), budget=BUDGET) for n in range(20)]
 

@@ -107,7 +107,7 @@ def test_an_unknown_speed_is_not_above_a_floor_and_matters_only_where_there_is_o
     assert not fits(ROOMY, not_a_number, KNOWN, LinkNeeds(seconds_below=1), 0, TERMS).is_fit
 
 
-def test_all_that_keeps_a_worker_away_is_told_at_once() -> None:
+def test_a_decline_names_every_reason() -> None:
     poor = Remaining(memory=1, cpu=0.1, bandwidth=1)
     link = LinkNeeds(seconds_below=0.01, bytes_per_second_above=10**9)
     assert len(fits(poor, GOOD, KNOWN, link, 0, TERMS).why_not) == 5
@@ -169,7 +169,7 @@ def test_not_quite_so_late_or_slow_is_not_dropped() -> None:
     assert winner(an_application("z", probe=probe), an_application("a", poor)) == "z"
 
 
-def test_a_way_that_carries_what_runs_took_is_as_good_as_a_faster_one() -> None:
+def test_a_link_as_fast_as_runs_took_is_as_good_as_a_faster_one() -> None:
     narrow = an_application("a", probe=replace(GOOD, bytes_per_second=150.0))
     poor = Remaining(memory=1, cpu=1, bandwidth=1)
     wide = an_application("z", poor, probe=replace(GOOD, bytes_per_second=1e9))
@@ -179,7 +179,7 @@ def test_a_way_that_carries_what_runs_took_is_as_good_as_a_faster_one() -> None:
         assert award([narrow, wide], TERMS, demand).winner.worker == "z"
 
 
-def test_of_a_way_that_carries_half_of_what_runs_took_it_is_told() -> None:
+def test_a_link_of_half_the_speed_that_runs_took_drops_out_with_the_reason() -> None:
     narrow = an_application("a", probe=replace(GOOD, bytes_per_second=100.0))
 
     found = award([narrow, an_application("z", Remaining(memory=0))], TERMS, KNOWN)
@@ -205,7 +205,7 @@ def test_who_reaches_what_runs_took_is_never_dropped_for_its_speed(
     assert not dropped & {f"w{n}" for n, speed in enumerate(speeds) if speed >= taken}
 
 
-def test_where_no_way_carries_it_the_best_one_is_what_counts() -> None:
+def test_where_no_link_is_fast_enough_the_fastest_counts() -> None:
     ways = {"a": 40.0, "b": 60.0, "c": 100.0}
     given = [
         an_application(name, Remaining(memory=memory), probe=replace(GOOD, bytes_per_second=speed))

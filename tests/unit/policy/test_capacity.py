@@ -14,17 +14,17 @@ from tests.kit.config import (
     Stage,
     Tenant,
     Tree,
-    every_lane,
+    every_queue,
     limits_of,
     needs_problems,
-    served_lanes,
+    served_queues,
     serves,
     shares_work,
     stage_problems,
 )
 from tests.kit.fleet import active, capacity, shares, stated_by
 from tests.kit.incidents import Kind, capacity_findings, unknown_of_capacity
-from tests.kit.kernel import Lane
+from tests.kit.kernel import QueueKey
 from tests.kit.monitoring import PoolSample, WorkersSample, short_of
 from tests.kit.worlds.memory import make_biz
 
@@ -48,23 +48,23 @@ def tree(
 
 
 def test_workers_that_are_stated_are_kept():
-    found = capacity(tree(bizs={"acme/docs": Needs(workers=3)}), "main", 10, paces={})
+    found = capacity(tree(bizs={"acme/docs": Needs(workers=3)}), "main", 10, throughputs={})
 
     assert (found.floor, found.stated, found.short) == (3, 3, ())
 
 
-def test_requests_an_hour_become_workers_by_the_pace_that_was_shown():
+def test_requests_an_hour_become_workers_by_the_reported_throughput():
     stated = tree(bizs={"acme/docs": Needs(requests_per_hour=36_000)})
 
-    assert capacity(stated, "main", 99, paces={"acme/docs": 2.0}).floor == 5
-    assert capacity(stated, "main", 99, paces={}, pace=4.0).floor == 3
-    assert capacity(stated, "main", 99, paces={}).floor == 1  # a guess: 64 a second
+    assert capacity(stated, "main", 99, throughputs={"acme/docs": 2.0}).floor == 5
+    assert capacity(stated, "main", 99, throughputs={}, throughput=4.0).floor == 3
+    assert capacity(stated, "main", 99, throughputs={}).floor == 1  # a guess: 64 a second
 
 
 def test_parts_of_workers_add_up_so_that_small_ones_share_one():
     bizs = {f"t{n}/docs": Needs(requests_per_hour=36) for n in range(100)}
 
-    assert capacity(tree(bizs=bizs), "main", 99, paces={}, pace=1.0).floor == 1
+    assert capacity(tree(bizs=bizs), "main", 99, throughputs={}, throughput=1.0).floor == 1
 
 
 def test_a_tenants_own_statement_is_for_all_of_its_bizs_together():
@@ -75,22 +75,22 @@ def test_a_tenants_own_statement_is_for_all_of_its_bizs_together():
         {"acme": Needs(workers=2)}, {"acme/a": Needs(workers=1), "acme/b": Needs(workers=2)}
     )
 
-    assert capacity(stated, "main", 99, paces={}).floor == 4
-    assert capacity(more, "main", 99, paces={}).floor == 3
+    assert capacity(stated, "main", 99, throughputs={}).floor == 4
+    assert capacity(more, "main", 99, throughputs={}).floor == 3
 
 
-def test_a_tenants_pace_is_that_of_its_bizs():
+def test_a_tenants_throughput_is_that_of_its_bizs():
     stated = tree({"acme": Needs(requests_per_hour=7_200)})
-    paces = {"acme/a": 1.0, "acme/b": 3.0, "other/a": 100.0}
+    throughputs = {"acme/a": 1.0, "acme/b": 3.0, "other/a": 100.0}
 
-    assert capacity(stated, "main", 99, paces=paces).asked["acme"] == pytest.approx(1.0)
+    assert capacity(stated, "main", 99, throughputs=throughputs).asked["acme"] == pytest.approx(1.0)
 
 
 def test_what_is_stated_for_a_pool_is_kept_there_alone():
     stated = tree(bizs={"acme/docs": Needs(workers=3, pool="large")})
 
-    assert capacity(stated, "main", 10, paces={}).floor == 0
-    assert capacity(stated, "large", 10, paces={}).floor == 3
+    assert capacity(stated, "main", 10, throughputs={}).floor == 0
+    assert capacity(stated, "large", 10, throughputs={}).floor == 3
 
 
 def test_who_has_nothing_to_do_for_long_has_its_capacity_released():
@@ -98,9 +98,9 @@ def test_who_has_nothing_to_do_for_long_has_its_capacity_released():
     kept = tree(bizs={"acme/docs": Needs(workers=3, idle_seconds=None)})
     idle = {"acme/docs": 61.0}
 
-    assert capacity(stated, "main", 9, paces={}, idle_seconds=idle).floor == 0
-    assert capacity(stated, "main", 9, paces={}, idle_seconds={"acme/docs": 60.0}).floor == 3
-    assert capacity(kept, "main", 9, paces={}, idle_seconds=idle).floor == 3
+    assert capacity(stated, "main", 9, throughputs={}, idle_seconds=idle).floor == 0
+    assert capacity(stated, "main", 9, throughputs={}, idle_seconds={"acme/docs": 60.0}).floor == 3
+    assert capacity(kept, "main", 9, throughputs={}, idle_seconds=idle).floor == 3
 
 
 def test_a_tenant_is_at_work_where_any_of_its_bizs_is():
@@ -117,7 +117,7 @@ def test_stating_too_much_takes_nothing_of_others():
         bizs={"small/docs": Needs(workers=2), "greedy/docs": Needs(workers=900)}, stage=stage
     )
 
-    found = capacity(modest, "main", 10, paces={})
+    found = capacity(modest, "main", 10, throughputs={})
     assert found.given == {"greedy": 8.0, "small": 2.0}
     assert (found.floor, found.stated, found.short) == (10, 902, ("greedy",))
 
@@ -125,7 +125,7 @@ def test_stating_too_much_takes_nothing_of_others():
 def test_the_stages_cap_holds_whatever_room_there_is():
     greedy = tree(bizs={"greedy/docs": Needs(workers=900)})
 
-    assert capacity(greedy, "main", 500, paces={}).floor == 10
+    assert capacity(greedy, "main", 500, throughputs={}).floor == 10
 
 
 @given(
@@ -160,7 +160,7 @@ def test_a_pool_that_has_what_is_stated_is_no_finding():
     assert short_of(PoolSample(name="large", alive=9)) == 0
 
 
-def test_what_does_not_fit_is_told_with_what_bounds_it_and_who_states_it():
+def test_what_does_not_fit_is_reported_with_what_bounds_it_and_who_states_it():
     bizs = {f"t{n}/docs": Needs(workers=1, pool="large") for n in range(7)}
     [found] = findings(PoolSample(name="large", alive=4, kept=4, stated=7), tree(bizs=bizs))
 
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_told_with_what_bounds_it_and_who_states_it():
     assert found.said.endswith("t3/docs, t4/docs and 2 more")
 
 
-def test_workers_that_are_kept_and_do_not_live_are_told():
+def test_workers_that_are_kept_and_do_not_live_are_reported():
     stated = tree(bizs={"acme/docs": Needs(workers=5, pool="large")})
     [found] = findings(PoolSample(name="large", alive=2, kept=4, stated=5), stated)
 
@@ -179,7 +179,7 @@ def test_workers_that_are_kept_and_do_not_live_are_told():
     assert "come to 5" in found.said
 
 
-def test_needs_of_a_pool_that_is_not_deployed_are_told():
+def test_needs_of_a_pool_that_is_not_deployed_are_reported():
     stated = tree({"acme": Needs(workers=1, pool="far")})
     [found] = findings(PoolSample(name="large"), stated)
 
@@ -215,15 +215,18 @@ def test_a_pool_has_a_name_of_its_own_and_bounds_that_fit():
 def test_who_serves_what_is_said_in_one_place():
     stage = Stage(pools={"large": PoolLimits(), "far": PoolLimits(bound_only=False)})
     found = tree(bizs={"acme/docs": Needs(workers=1)}, stage=stage)
-    usual, bound = Lane("acme", "docs", "main"), Lane("acme", "docs", "main@large")
+    usual, bound = QueueKey("acme", "docs", "main"), QueueKey("acme", "docs", "main@large")
 
-    assert served_lanes(found, "main") == (usual,)
-    assert served_lanes(found, "large") == (bound,)
-    assert served_lanes(found, "far") == (Lane("acme", "docs", "main@far"), usual)
-    assert every_lane(found) == (usual, Lane("acme", "docs", "main@far"), bound)
+    assert served_queues(found, "main") == (usual,)
+    assert served_queues(found, "large") == (bound,)
+    assert served_queues(found, "far") == (QueueKey("acme", "docs", "main@far"), usual)
+    assert every_queue(found) == (usual, QueueKey("acme", "docs", "main@far"), bound)
     for pool in ("main", "large", "far"):
-        lanes = served_lanes(found, pool)
-        assert all(serves(stage, pool, lane) == (lane in lanes) for lane in every_lane(found))
+        queues = served_queues(found, pool)
+        assert all(
+            serves(stage, pool, queue_key) == (queue_key in queues)
+            for queue_key in every_queue(found)
+        )
     assert [shares_work(stage, pool) for pool in ("main", "large", "far")] == [True, False, True]
 
 
@@ -236,7 +239,7 @@ def test_a_pool_has_its_own_number_of_workers_and_the_fleets_way_of_working():
     assert (large.batch, large.concurrency) == (stage.fleet.batch, stage.fleet.concurrency)
 
 
-def test_a_stage_without_pools_has_the_lanes_that_it_had():
+def test_a_stage_without_pools_has_the_queues_that_it_had():
     found = tree(bizs={"acme/docs": Needs(workers=1)})
 
-    assert every_lane(found) == served_lanes(found, "main") == found.lanes()
+    assert every_queue(found) == served_queues(found, "main") == found.queues()

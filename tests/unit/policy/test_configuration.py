@@ -38,7 +38,9 @@ def test_a_valid_tree_is_in_force_whole():
     assert verdict.problems == ()
     assert verdict.tree.revision == "r1"
     assert verdict.tree.tenants == {"default": Tenant(), "acme": Tenant(api_keys=("k1",))}
-    assert [(lane.tenant, lane.biz, lane.queue) for lane in verdict.tree.lanes()] == [
+    assert [
+        (queue_key.tenant, queue_key.biz, queue_key.queue) for queue_key in verdict.tree.queues()
+    ] == [
         ("acme", "shop", "fast"),
         ("default", "docs", "main"),
     ]
@@ -99,7 +101,7 @@ def test_a_biz_that_contradicts_itself_or_the_stage_is_named(document, problem):
     assert verdict.tree.bizs == {}
 
 
-def test_a_stage_that_contradicts_itself_is_refused_with_every_mistake():
+def test_a_stage_that_contradicts_itself_is_refused_with_every_error():
     stage = {
         "home_node": "west",
         "nodes": ["main", "main"],
@@ -392,7 +394,7 @@ def test_a_rule_of_any_depth_is_that_bizs_problem_alone(depth):
     assert list(verdict.tree.bizs["default"]) == ["docs"]
 
 
-def test_mistakes_of_every_kind_in_one_document_are_named_at_once():
+def test_errors_of_every_kind_in_one_document_are_named_at_once():
     document = {
         "ttl_seconds": "a day",
         "retries": 3,

@@ -49,7 +49,7 @@ def test_what_is_no_time_zone_is_named(zone):
     assert [p.field for p in problems_with("* * * * *", zone, NOW)] == ["time_zone"]
 
 
-def test_both_mistakes_are_named_at_once():
+def test_both_errors_are_named_at_once():
     assert [p.field for p in problems_with("x", "y", NOW)] == ["time_zone", "cron"]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.bidding import COMES, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, told
+from tests.kit.bidding import CATCH_UP, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, told
 from tests.kit.config import BiddingTerms
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -99,13 +99,13 @@ def test_a_pool_of_which_nobody_hears_is_waited_for_only_so_long(notes, waited, 
 
 def test_who_looks_at_a_job_decides_alone_only_when_the_others_have_had_the_time_to_come():
     short = replace(TERMS, patience_seconds=60.0)
-    for terms, least in ((TERMS, COMES), (short, timedelta(seconds=60))):
+    for terms, least in ((TERMS, CATCH_UP), (short, timedelta(seconds=60))):
         for seen, expected in ((least - timedelta(seconds=1), Step.TAIL), (least, Step.LOWER)):
             notes = {"main": note(LACKS, minutes=seen.total_seconds() / 60)}
             assert decide(notes, 0, BOTH, AT - 2 * HOUR, AT, terms).step is expected
 
 
-def test_of_pools_that_are_not_heard_of_people_are_told():
+def test_silent_pools_are_named():
     notes = {"main": note(LACKS), "far": note(BUSY, ago=60)}
 
     decided = step(notes, pools=("far", "main", "west"), waited=2 * HOUR)
@@ -120,7 +120,7 @@ def test_of_pools_that_are_not_heard_of_people_are_told():
     assert len(many) == 400
 
 
-def test_a_site_without_an_answer_is_looked_at_more_and_more_seldom():
+def test_a_site_without_an_answer_is_probed_less_and_less_often():
     waits = [step({"main": note(AWAY, minutes=n)}, pools=("main",)).wait for n in (0, 1, 4, 59)]
 
     minutes = [wait.total_seconds() / 60 for wait in waits]

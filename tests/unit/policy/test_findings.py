@@ -6,17 +6,17 @@ from msgspec.structs import replace
 from tests.kit.config import BizThresholds, Thresholds
 from tests.kit.incidents import ADVICE, Kind, Look, Place, judge, key_of, seen
 from tests.kit.incidents import KINDS as KINDS_OF_HOSTS
-from tests.kit.kernel import Lane, metric_names
-from tests.kit.monitoring import FleetSample, LaneSample, Unread, WorkersSample
+from tests.kit.kernel import QueueKey, metric_names
+from tests.kit.monitoring import FleetSample, QueueSample, Unread, WorkersSample
 from tests.kit.queue import Depth, Load, NodeHealth, Rates
 from tests.kit.requests import Ledger
 from tests.kit.worlds.incidents import DOCS, MINUTE, START
 from tests.kit.worlds.memory import make_biz
-from tests.kit.worlds.samples import a_lane, a_part, a_sample, a_tree, kinds, the
+from tests.kit.worlds.samples import a_part, a_queue_key, a_sample, a_tree, kinds, the
 
 
 def test_where_all_is_well_nothing_is_found():
-    look = judge(a_sample(a_lane()), a_sample(a_lane(), at=START - MINUTE), a_tree())
+    look = judge(a_sample(a_queue_key()), a_sample(a_queue_key(), at=START - MINUTE), a_tree())
 
     assert look.findings == ()
     assert not any(seen(look, []).values())
@@ -83,13 +83,13 @@ def test_a_figure_that_is_missing_is_unknown_and_no_finding():
     assert key_of(Kind.STORAGE, Place(part="mongodb", name="main")) in look.unknown
 
 
-def test_a_part_that_is_down_is_told_once_and_all_behind_it_is_unknown():
+def test_a_part_that_is_down_is_reported_once_and_all_behind_it_is_unknown():
     down = NodeHealth(part="redis", name="redis", up=False, error="redis://:pw@h:1 is away")
     unread = (Unread(what="workers", why="Redis is away"),)
-    lane = a_lane(depth=None, processed=None)
+    queue_key = a_queue_key(depth=None, processed=None)
 
     look = judge(
-        a_sample(lane, parts=(down,), workers=None, stray_items=None, unread=unread),
+        a_sample(queue_key, parts=(down,), workers=None, stray_items=None, unread=unread),
         None,
         a_tree(),
     )
@@ -109,7 +109,7 @@ def test_a_part_that_is_down_is_told_once_and_all_behind_it_is_unknown():
     } <= look.unknown
 
 
-def test_what_a_look_leaves_out_altogether_is_unknown():
+def test_what_an_evaluation_leaves_out_altogether_is_unknown():
     unread = (Unread(what="everything", why="no password"),)
 
     look = judge(a_sample(workers=None, stray_items=None, unread=unread), None, a_tree())
@@ -130,7 +130,7 @@ def test_hosts_are_unseen_while_redis_is_away_and_no_longer():
     assert judge(a_sample(parts=(other,)), None, a_tree()).unseen == frozenset()
 
 
-def test_evictions_are_counted_between_two_looks_and_from_a_restart():
+def test_evictions_are_counted_between_two_evaluations_and_from_a_restart():
     def looked(before: float | None, now: float) -> Look:
         was = None
         if before is not None:
@@ -146,26 +146,26 @@ def test_evictions_are_counted_between_two_looks_and_from_a_restart():
 
 
 def test_a_backlog_is_what_is_queued_leased_and_delayed():
-    lane = a_lane(depth=Depth(queued=5, leased=4, delayed=3))
+    queue_key = a_queue_key(depth=Depth(queued=5, leased=4, delayed=3))
 
-    assert kinds(judge(a_sample(lane), None, a_tree(backlog=12))) == set()
-    finding = the(judge(a_sample(lane), None, a_tree(backlog=11)), Kind.BACKLOG)
+    assert kinds(judge(a_sample(queue_key), None, a_tree(backlog=12))) == set()
+    finding = the(judge(a_sample(queue_key), None, a_tree(backlog=11)), Kind.BACKLOG)
     assert (finding.value, finding.threshold, finding.place) == (12, 11, DOCS)
     assert "12 requests" in finding.said
 
 
 def test_a_bizs_own_threshold_takes_the_place_of_the_stages():
-    lane = a_lane(depth=Depth(queued=50, leased=0, delayed=0), oldest_seconds=500.0)
+    queue_key = a_queue_key(depth=Depth(queued=50, leased=0, delayed=0), oldest_seconds=500.0)
     own = BizThresholds(backlog=40, oldest_waiting_seconds=400.0)
 
-    assert kinds(judge(a_sample(lane), None, a_tree())) == set()
-    found = judge(a_sample(lane), None, a_tree({"thresholds": own}))
+    assert kinds(judge(a_sample(queue_key), None, a_tree())) == set()
+    found = judge(a_sample(queue_key), None, a_tree({"thresholds": own}))
     assert kinds(found) == {Kind.BACKLOG, Kind.OLDEST_WAITING}
 
 
 def late(planned: float | None, **changes: object) -> Look:
     facts: dict = {"depth": Depth(queued=12_000, leased=0, delayed=0)}
-    sample = a_sample(a_lane(**{**facts, **changes}))
+    sample = a_sample(a_queue_key(**{**facts, **changes}))
     return judge(sample, None, a_tree({"planned_seconds": planned}))
 
 
@@ -181,8 +181,10 @@ def test_what_outlasts_the_plan_at_the_present_rate_will_be_late():
 
 def test_what_is_late_for_want_of_concurrency_says_so():
     def said(workers: WorkersSample) -> str:
-        lane = a_lane(depth=Depth(queued=12_000, leased=0, delayed=0), oldest_seconds=601.0)
-        sample = replace(a_sample(lane), workers=workers)
+        queue_key = a_queue_key(
+            depth=Depth(queued=12_000, leased=0, delayed=0), oldest_seconds=601.0
+        )
+        sample = replace(a_sample(queue_key), workers=workers)
         look = judge(sample, None, a_tree({"planned_seconds": 600.0}))
         return the(look, Kind.WILL_BE_LATE).said
 
@@ -210,8 +212,10 @@ def test_without_a_plan_or_a_backlog_nothing_is_late():
 
 
 def risen(minutes: float = 1.0, **ledger: int) -> Look:
-    before = a_sample(a_lane(ledger=Ledger(dead=100, expired=100)), at=START - minutes * MINUTE)
-    now = a_sample(a_lane(ledger=Ledger(**{"dead": 100, "expired": 100} | ledger)))
+    before = a_sample(
+        a_queue_key(ledger=Ledger(dead=100, expired=100)), at=START - minutes * MINUTE
+    )
+    now = a_sample(a_queue_key(ledger=Ledger(**{"dead": 100, "expired": 100} | ledger)))
     return judge(now, before, a_tree(dead_per_minute=10, expired_per_minute=5))
 
 
@@ -224,15 +228,15 @@ def test_dead_letters_and_expired_requests_are_found_by_how_fast_they_rise():
 
 
 @pytest.mark.parametrize("minutes", [0.0, 0.1, 16.0, -1.0])
-def test_looks_that_lie_too_close_or_too_far_apart_say_nothing_of_a_rise(minutes):
+def test_evaluations_that_lie_too_close_or_too_far_apart_say_nothing_of_a_rise(minutes):
     look = risen(minutes=minutes, dead=9_999)
 
     assert look.findings == ()
     assert key_of(Kind.DEAD_LETTERS, DOCS) in look.unknown
 
 
-def test_the_first_look_knows_of_no_rise():
-    look = judge(a_sample(a_lane(ledger=Ledger(dead=9_999))), None, a_tree())
+def test_the_first_evaluation_knows_of_no_rise():
+    look = judge(a_sample(a_queue_key(ledger=Ledger(dead=9_999))), None, a_tree())
 
     assert look.findings == ()
     assert {key_of(Kind.DEAD_LETTERS, DOCS), key_of(Kind.EXPIRED, DOCS)} <= look.unknown
@@ -240,7 +244,7 @@ def test_the_first_look_knows_of_no_rise():
 
 @pytest.mark.parametrize(("difference", "said"), [(3, "are in no state"), (-3, "never submitted")])
 def test_a_ledger_that_does_not_balance_is_found_either_way(difference, said):
-    look = judge(a_sample(a_lane(difference=difference)), None, a_tree())
+    look = judge(a_sample(a_queue_key(difference=difference)), None, a_tree())
 
     finding = the(look, Kind.LEDGER_DIFFERENCE)
     assert finding.value == 3
@@ -248,12 +252,12 @@ def test_a_ledger_that_does_not_balance_is_found_either_way(difference, said):
 
 
 def test_a_ledger_that_was_not_read_is_unknown():
-    look = judge(a_sample(a_lane(difference=None)), None, a_tree())
+    look = judge(a_sample(a_queue_key(difference=None)), None, a_tree())
 
     assert key_of(Kind.LEDGER_DIFFERENCE, DOCS) in look.unknown
 
 
-def test_the_dead_whom_nobody_buries_are_found():
+def test_dead_workers_that_nobody_reaps_are_found():
     workers = WorkersSample(alive=3, dead=2, present=3)
 
     assert the(judge(a_sample(workers=workers), None, a_tree()), Kind.WORKERS_DEAD).value == 2
@@ -274,19 +278,19 @@ def test_work_without_a_living_worker_is_found_even_while_some_are_starting():
 def test_work_is_not_known_to_have_workers_while_a_queue_could_not_be_read():
     none, one = WorkersSample(alive=0, present=2), WorkersSample(alive=1, present=1)
     key = key_of(Kind.NO_WORKERS, Place(part="workers"))
-    read, other = a_lane(load=Load(ready=0, leased=0)), Lane("acme", "news", "main")
+    read, other = a_queue_key(load=Load(ready=0, leased=0)), QueueKey("acme", "news", "main")
     tree = a_tree()
     two = replace(tree, bizs={"acme": {**tree.bizs["acme"], "news": make_biz()}})
 
-    def unknown(*lanes: LaneSample, workers: WorkersSample = none, ready: int = 0) -> bool:
+    def unknown(*queues: QueueSample, workers: WorkersSample = none, ready: int = 0) -> bool:
         fleet = FleetSample(ready=ready)
-        return key in judge(a_sample(*lanes, workers=workers, fleet=fleet), None, two).unknown
+        return key in judge(a_sample(*queues, workers=workers, fleet=fleet), None, two).unknown
 
-    assert unknown(read, LaneSample(lane=other))
+    assert unknown(read, QueueSample(queue_key=other))
     assert unknown(read)
-    assert not unknown(read, a_lane(lane=other, load=Load(ready=0, leased=0)))
-    assert not unknown(read, LaneSample(lane=other), ready=7)
-    assert not unknown(read, LaneSample(lane=other), workers=one)
+    assert not unknown(read, a_queue_key(queue_key=other, load=Load(ready=0, leased=0)))
+    assert not unknown(read, QueueSample(queue_key=other), ready=7)
+    assert not unknown(read, QueueSample(queue_key=other), workers=one)
 
 
 def test_of_a_biz_that_is_refused_by_who_starts_anew_nothing_is_known():
@@ -295,9 +299,9 @@ def test_of_a_biz_that_is_refused_by_who_starts_anew_nothing_is_known():
 
     look = judge(a_sample(), None, refused)
 
-    of_lanes = {Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE, Kind.LEDGER_DIFFERENCE}
-    of_lanes |= {Kind.DEAD_LETTERS, Kind.EXPIRED}
-    assert {key_of(kind, DOCS) for kind in of_lanes} <= look.unknown
+    of_queues = {Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE, Kind.LEDGER_DIFFERENCE}
+    of_queues |= {Kind.DEAD_LETTERS, Kind.EXPIRED}
+    assert {key_of(kind, DOCS) for kind in of_queues} <= look.unknown
     gone = judge(a_sample(), None, replace(refused, refused=frozenset()))
     assert key_of(Kind.BACKLOG, DOCS) not in gone.unknown
 
@@ -330,14 +334,14 @@ def test_a_monitor_that_cannot_see_while_all_parts_answer_says_what():
 
 
 def test_a_biz_that_was_taken_out_meanwhile_is_nobodys_finding():
-    gone = a_lane(lane=Lane("acme", "gone", "main"), difference=9)
+    gone = a_queue_key(queue_key=QueueKey("acme", "gone", "main"), difference=9)
 
     assert judge(a_sample(gone), None, a_tree()).findings == ()
 
 
 counts = st.integers(0, 10**9)
-lanes = st.builds(
-    a_lane,
+queues = st.builds(
+    a_queue_key,
     depth=st.none() | st.builds(Depth, queued=counts, leased=counts, delayed=counts),
     oldest_seconds=st.floats(0, 1e9),
     finish_seconds=st.none() | st.floats(0, 1e9),
@@ -356,10 +360,12 @@ parts = st.builds(
 )
 
 
-@given(st.none() | lanes, lanes, st.lists(parts, max_size=2, unique_by=lambda p: (p.part, p.name)))
-def test_whatever_was_seen_each_thing_is_wrong_or_unknown_but_not_both(before, lane, found):
-    sample = a_sample(lane, parts=tuple(found))
-    was = None if before is None else replace(sample, lanes=(before,), at=START - MINUTE)
+@given(
+    st.none() | queues, queues, st.lists(parts, max_size=2, unique_by=lambda p: (p.part, p.name))
+)
+def test_whatever_was_seen_each_thing_is_wrong_or_unknown_but_not_both(before, queue_key, found):
+    sample = a_sample(queue_key, parts=tuple(found))
+    was = None if before is None else replace(sample, queues=(before,), at=START - MINUTE)
 
     look = judge(sample, was, a_tree({"planned_seconds": 60.0}))
 

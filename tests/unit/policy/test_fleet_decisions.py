@@ -25,16 +25,16 @@ def test_what_is_older_than_the_oldest_entry_is_not_queued():
     assert queued_before(Depth(queued=0, leased=0, delayed=0), NOW, 5) == to_ms(NOW) - 5_000
 
 
-def test_what_is_queued_of_one_priority_says_nothing_of_another_and_what_is_parked_of_all():
+def test_what_is_queued_of_one_priority_says_nothing_of_another_and_what_is_deferred_of_all():
     now_ms = to_ms(NOW)
     depth = Depth(queued=5, leased=0, delayed=0, heads={0: now_ms - 90_000, 10: now_ms - 20_000})
-    parked = msgspec.structs.replace(depth, parked_ts=now_ms - 60_000)
+    deferred = msgspec.structs.replace(depth, deferred_ts=now_ms - 60_000)
 
     bounds = each_queued_before(depth, NOW, 5)
-    below_parked = each_queued_before(parked, NOW, 5)
+    below_deferred = each_queued_before(deferred, NOW, 5)
 
     assert bounds == (now_ms - 90_000, *[now_ms - 5_000] * 9, now_ms - 20_000)
-    assert below_parked == (now_ms - 90_000, *[now_ms - 60_000] * 10)
+    assert below_deferred == (now_ms - 90_000, *[now_ms - 60_000] * 10)
 
 
 def test_the_slack_holds_for_a_young_queue_too():

@@ -43,7 +43,7 @@ def judged(host: HostSample, thresholds: Thresholds = THRESHOLDS, key: str = KEY
         ({"strained": 1, "throttled": True, "strain": 1}, UNKNOWN),
         ({"strained": 3, "throttled": True, "strain": IN_A_ROW}, FOUND),
         ({"throttled": True, "strain": 9, "backing_off_until": START}, FOUND),
-        ({"throttled": True, "strain": 9, "parked": 3}, FOUND),
+        ({"throttled": True, "strain": 9, "deferred": 3}, FOUND),
         ({"throttled": True, "strain": 9}, UNKNOWN),
         ({"answered": 9, "strained": 1, "throttled": True, "strain": 5}, UNKNOWN),
         ({}, WELL),
@@ -67,7 +67,7 @@ def test_a_host_is_judged_by_its_answers_or_by_what_it_refused_in_a_row(facts, v
 
 
 def test_a_host_says_until_when_it_is_left_alone_and_what_waits():
-    many = a_host(answered=30, strained=10, parked=5, backing_off_until=START + MINUTE)
+    many = a_host(answered=30, strained=10, deferred=5, backing_off_until=START + MINUTE)
     [finding] = host_findings(many, THRESHOLDS)
 
     assert finding.place == Place(part="host", name="shop.example")
@@ -84,7 +84,7 @@ hosts = st.builds(
     answered=st.integers(0, 60),
     strained=st.integers(0, 60),
     strain=st.integers(0, 32),
-    parked=st.integers(0, 5),
+    deferred=st.integers(0, 5),
     backing_off_until=st.none() | st.just(START + timedelta(hours=1)),
     throttled=st.booleans(),
 )
@@ -133,7 +133,7 @@ def test_a_host_fails_by_the_share_of_enough_answers(facts, verdict):
 
 
 def test_a_host_that_answers_500_to_everything_is_found_by_default_and_says_how_bad_it_is():
-    host = a_host(answered=60, failed=60, latency_seconds=0.2, parked=5)
+    host = a_host(answered=60, failed=60, latency_seconds=0.2, deferred=5)
 
     [finding] = host_findings(host, Thresholds())
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.fleet import Card, Pulse
+from tests.kit.fleet import WorkerHeartbeats, WorkerStatus
 from tests.kit.monitoring import (
     LOOKED_AT,
     SHOWN,
@@ -16,7 +16,7 @@ from tests.kit.monitoring import (
     host_sample,
     shown,
 )
-from tests.kit.politeness import HostState, Parked
+from tests.kit.politeness import DeferredHost, HostState
 
 NAMES = st.sampled_from([f"{letter}.example" for letter in "abcdefghijkl"])
 SAMPLES = st.lists(
@@ -32,30 +32,37 @@ SAMPLES = st.lists(
 )
 
 
-def pulse(*hosts: str) -> Pulse:
-    return Pulse(worker="w", silent_ms=0, card=Card(hosts=tuple((host, "acme") for host in hosts)))
+def beats(*hosts: str) -> WorkerHeartbeats:
+    return WorkerHeartbeats(
+        worker="w",
+        silent_ms=0,
+        worker_status=WorkerStatus(hosts=tuple((host, "acme") for host in hosts)),
+    )
 
 
 def test_what_others_wait_for_is_looked_at_before_what_is_busy():
-    parked = [Parked(host="slow.example", count=5, ready_ts=0)]
+    deferred = [DeferredHost(host="slow.example", count=5, ready_ts=0)]
 
-    names, waiting = candidates([pulse("b.example"), pulse("b.example", "c.example")], parked)
+    names, waiting = candidates([beats("b.example"), beats("b.example", "c.example")], deferred)
 
     assert names == ["slow.example", "b.example", "c.example"]
     assert waiting["slow.example"] == 5
 
 
-def test_waiting_adds_up_over_lanes():
-    parked = [Parked(host="a", count=2, ready_ts=0), Parked(host="a", count=3, ready_ts=9)]
+def test_waiting_adds_up_over_queues():
+    deferred = [
+        DeferredHost(host="a", count=2, ready_ts=0),
+        DeferredHost(host="a", count=3, ready_ts=9),
+    ]
 
-    assert candidates([], parked) == (["a"], {"a": 5})
+    assert candidates([], deferred) == (["a"], {"a": 5})
 
 
 def test_a_hundred_thousand_hosts_are_not_looked_at():
-    parked = [Parked(host=f"p{n}", count=1, ready_ts=0) for n in range(3_000)]
-    pulses = [pulse(*(f"b{n}" for n in range(3_000)))]
+    deferred = [DeferredHost(host=f"p{n}", count=1, ready_ts=0) for n in range(3_000)]
+    heartbeats = [beats(*(f"b{n}" for n in range(3_000)))]
 
-    names, _ = candidates(pulses, parked)
+    names, _ = candidates(heartbeats, deferred)
 
     assert len(names) == LOOKED_AT == len(set(names))
     assert sum(name.startswith("b") for name in names) == LOOKED_AT // 2
@@ -68,7 +75,7 @@ def test_shares_and_means_are_of_what_ended():
     )
 
     assert (found.success_share, found.latency_seconds, found.asked) == (0.6, 0.5, 10)
-    assert (found.parked, found.throttled) == (7, False)
+    assert (found.deferred, found.throttled) == (7, False)
 
 
 def test_of_a_host_that_nothing_is_known_of_there_is_no_share_and_no_mean():

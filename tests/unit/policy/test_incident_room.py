@@ -17,17 +17,17 @@ from tests.kit.incidents import (
     Kind,
     Life,
     Look,
+    NotificationState,
     Place,
     Room,
     Severity,
-    Telling,
     Word,
     left_out,
     let_go,
     step,
     tried,
 )
-from tests.kit.worlds.incidents import MINUTE, START, Story, a_finding, a_look
+from tests.kit.worlds.incidents import MINUTE, START, Story, a_finding, an_evaluation
 
 LIMITS = AlarmLimits()
 #: As the stage's room, a tenth of it.
@@ -51,18 +51,22 @@ def hosts(count: int) -> list[Finding]:
 
 
 def test_a_storm_that_is_over_leaves_room_for_the_node_that_went_with_it():
-    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2).look(*[a_look()] * 3)
+    story = (
+        Story(room=SMALL)
+        .look(*[an_evaluation(*storm(SMALL.most))] * 2)
+        .look(*[an_evaluation()] * 3)
+    )
     assert {each.life for each in story.known.values()} == {Life.OVER}
 
-    story.look(a_look(MONGODB), a_look(MONGODB))
+    story.look(an_evaluation(MONGODB), an_evaluation(MONGODB))
 
     assert story.known[MONGODB.key].life is Life.OPEN
 
 
 def test_a_storm_that_is_open_leaves_it_too():
-    story = Story(room=SMALL).look(*[a_look(*storm(2 * SMALL.most))] * 3)
+    story = Story(room=SMALL).look(*[an_evaluation(*storm(2 * SMALL.most))] * 3)
 
-    story.look(*[a_look(*storm(2 * SMALL.most), MONGODB)] * 2)
+    story.look(*[an_evaluation(*storm(2 * SMALL.most), MONGODB)] * 2)
 
     assert story.known[MONGODB.key].life is Life.OPEN
     assert len(story.known) == SMALL.most - SMALL.reserve + 1
@@ -70,34 +74,38 @@ def test_a_storm_that_is_open_leaves_it_too():
 
 def test_more_critical_ones_than_the_reserve_take_the_places_of_warnings():
     lost = storm(SMALL.most - 1, Kind.LEDGER_DIFFERENCE)
-    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2)
+    story = Story(room=SMALL).look(*[an_evaluation(*storm(SMALL.most))] * 2)
 
-    story.look(a_look(*storm(SMALL.most), *lost, MONGODB))
+    story.look(an_evaluation(*storm(SMALL.most), *lost, MONGODB))
 
     followed = {key for key, each in story.known.items() if not each.displaced}
     assert {each.key for each in lost} | {MONGODB.key} == followed
 
 
-def test_what_is_over_and_told_goes_first_then_what_is_suspected_and_who_is_known_stays():
+def test_what_is_over_and_reported_goes_first_then_what_is_suspected_and_who_is_known_stays():
     full = SMALL.most - SMALL.reserve
     over, still, fresh, newer = (
         [a_finding(place=Place(tenant=f"{name}{n % 9}", biz=f"b{n}")) for n in range(full // 3)]
         for name in ("over", "open", "fresh", "newer")
     )
-    story = Story(room=SMALL).look(*[a_look(*over, *still)] * 2).look(*[a_look(*still)] * 3)
-    story.look(a_look(*still, *fresh))
+    story = (
+        Story(room=SMALL)
+        .look(*[an_evaluation(*over, *still)] * 2)
+        .look(*[an_evaluation(*still)] * 3)
+    )
+    story.look(an_evaluation(*still, *fresh))
     assert len(story.known) == full
 
-    story.look(a_look(*still, *fresh, *newer))
+    story.look(an_evaluation(*still, *fresh, *newer))
 
     expected = {each.key for each in (*still, *fresh, *newer)}
     assert story.known.keys() == expected
-    story.look(a_look(*still, *fresh, *newer, *over))
+    story.look(an_evaluation(*still, *fresh, *newer, *over))
     assert story.known.keys() == expected
 
 
 def test_one_tenant_and_all_hosts_have_bounds_of_their_own():
-    look = a_look(
+    look = an_evaluation(
         *storm(ROOM.most, tenants=1), *hosts(ROOM.most), *storm(5, Kind.EXPIRED, tenants=5)
     )
 
@@ -118,17 +126,17 @@ def of_tenant(tenant: str, count: int) -> list[Finding]:
 
 
 def test_no_tenants_hosts_take_more_than_half_of_what_is_free():
-    story = Story(room=SMALL).look(*[a_look(*of_tenant("a", 30))] * 6)
+    story = Story(room=SMALL).look(*[an_evaluation(*of_tenant("a", 30))] * 6)
     assert len(story.known) == SMALL.hosts // 2
 
-    story.look(*[a_look(*of_tenant("a", 30), *of_tenant("rival", 3))] * 6)
+    story.look(*[an_evaluation(*of_tenant("a", 30), *of_tenant("rival", 3))] * 6)
 
     counted = Counter(each.met_by for each in story.known.values())
     assert counted == {"a": SMALL.hosts // 2, "rival": 3}
     assert {each.life for each in story.known.values()} == {Life.OPEN}
     # Who is followed goes on being, whoever met it this time.
     unnamed = [replace(each, met_by="") for each in of_tenant("rival", 3)]
-    story.look(a_look(*of_tenant("a", 30), *unnamed))
+    story.look(an_evaluation(*of_tenant("a", 30), *unnamed))
     assert Counter(each.met_by for each in story.known.values()) == counted
 
 
@@ -146,17 +154,17 @@ def test_one_that_there_is_no_room_for_is_not_open_for_ever():
 def displaced(*, reachable: bool) -> tuple[Story, Finding]:
     """A warning that is open and told of, and then gives way to as many critical ones as fit."""
     light = a_finding()
-    story = Story(room=SMALL).look(a_look(light), a_look(light))
+    story = Story(room=SMALL).look(an_evaluation(light), an_evaluation(light))
     story.reachable = reachable
-    return story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE))), light
+    return story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE))), light
 
 
-def test_whoever_was_told_of_one_that_there_is_no_room_for_is_told_of_its_end():
+def test_whoever_was_reported_of_one_that_there_is_no_room_for_is_reported_of_its_end():
     story, light = displaced(reachable=True)
 
     assert story.people == story.machines == [(2, Word.OPENED), (3, Word.RECOVERED)]
     assert story.known[light.key].life is Life.OVER
-    story.look(a_look(light))
+    story.look(an_evaluation(light))
     assert light.key not in story.known
 
 
@@ -165,44 +173,44 @@ def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
     grave = storm(SMALL.most, Kind.LEDGER_DIFFERENCE)
     first = story.known[light.key].id
 
-    story.look(*[a_look(light, *grave)] * 30)
+    story.look(*[an_evaluation(light, *grave)] * 30)
     waiting = story.known[light.key]
     assert (waiting.id, waiting.machines.owed) == (first, Word.RECOVERED)
     assert len(story.known) == SMALL.most + 1
-    assert left_out(story.known, a_look(light, *grave)) == 1
+    assert left_out(story.known, an_evaluation(light, *grave)) == 1
     story.tell()
     assert (33, Word.RECOVERED) in story.machines
 
     story.reachable = True
-    story.look(*[a_look(light)] * 6)
+    story.look(*[an_evaluation(light)] * 6)
     assert story.known[light.key].id != first
     assert story.known[light.key].life is Life.OPEN
 
 
-def test_nobody_is_told_of_the_end_of_what_nobody_was_told_of():
+def test_nobody_is_notified_of_the_end_of_what_nobody_was_notified_of():
     light = a_finding()
-    story = Story(room=SMALL, reachable=False).look(a_look(light), a_look(light))
+    story = Story(room=SMALL, reachable=False).look(an_evaluation(light), an_evaluation(light))
 
-    story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
+    story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     assert light.key not in story.known
 
 
-def test_who_may_have_heard_of_its_beginning_is_told_of_its_end():
+def test_who_may_have_heard_of_its_beginning_is_reported_of_its_end():
     light = a_finding()
-    story = Story(room=SMALL, reachable=False).look(a_look(light), a_look(light))
+    story = Story(room=SMALL, reachable=False).look(an_evaluation(light), an_evaluation(light))
     story.known[light.key] = replace(
         story.known[light.key], machines=tried(story.known[light.key].machines)
     )
 
-    story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
+    story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     left = story.known[light.key]
-    assert (left.people.owed, left.machines) == (None, Telling(owed=Word.RECOVERED))
+    assert (left.people.owed, left.machines) == (None, NotificationState(owed=Word.RECOVERED))
 
 
-def test_of_as_many_as_were_followed_the_end_is_told_and_of_no_more():
-    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2)
+def test_of_as_many_as_were_followed_the_end_is_reported_and_of_no_more():
+    story = Story(room=SMALL).look(*[an_evaluation(*storm(SMALL.most))] * 2)
     open_before = [each.id for each in story.known.values()]
     story.reachable = False
 
@@ -211,7 +219,7 @@ def test_of_as_many_as_were_followed_the_end_is_told_and_of_no_more():
             a_finding(Kind.PART_DOWN, Place(part=name, name=f"n{number}"))
             for number in range(SMALL.most)
         ]
-        story.look(a_look(*grave), a_look(*grave))
+        story.look(an_evaluation(*grave), an_evaluation(*grave))
         assert len(story.known) <= SMALL.most + SMALL.leaving
 
     assert set(open_before) <= {each.id for each in story.known.values() if each.owed}
@@ -245,7 +253,7 @@ def crowds(draw: st.DrawFn) -> dict[str, Incident]:
                 looked_at=START,
                 opened_at=None if life is Life.SUSPECTED else START,
                 over_at=START if life is Life.OVER else None,
-                people=Telling(owed="opened") if owed else Telling(),
+                people=NotificationState(owed="opened") if owed else NotificationState(),
             )
             known[incident.key] = incident
     return dict(list(known.items())[: SMALL.most])

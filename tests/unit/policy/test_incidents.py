@@ -13,9 +13,9 @@ from tests.kit.incidents import (
     Kind,
     Life,
     Look,
+    NotificationState,
     Place,
     Severity,
-    Telling,
     Word,
     calm_wanted,
     latest,
@@ -33,17 +33,17 @@ from tests.kit.worlds.incidents import (
     START,
     Story,
     a_finding,
-    a_look,
+    an_evaluation,
 )
 
 
-def test_one_bad_look_says_nothing():
+def test_one_bad_evaluation_says_nothing():
     story = Story().run("bgbgbg")
 
     assert (story.people, story.machines, story.known) == ([], [], {})
 
 
-def test_it_opens_after_two_looks_with_one_message_and_ends_after_three_with_one_more():
+def test_it_opens_after_two_evaluations_with_one_message_and_ends_after_three_with_one_more():
     story = Story().run("bbbb" + "ggg")
 
     assert story.people == [(2, Word.OPENED), (7, Word.RECOVERED)]
@@ -52,20 +52,20 @@ def test_it_opens_after_two_looks_with_one_message_and_ends_after_three_with_one
     assert story.one.since == START + MINUTE
 
 
-def test_a_kind_that_asks_for_more_looks_gets_them():
+def test_a_kind_that_asks_for_more_evaluations_gets_them():
     finding = a_finding(Kind.LEDGER_DIFFERENCE)
-    story = Story().look(*[a_look(finding)] * 4)
+    story = Story().look(*[an_evaluation(finding)] * 4)
     assert story.people == []
 
-    story.look(a_look(finding))
+    story.look(an_evaluation(finding))
 
     assert story.people == [(5, Word.OPENED)]
 
 
 @pytest.mark.parametrize("kind", sorted(RISING))
-def test_what_rises_within_one_look_is_told_at_once_and_its_end_as_that_of_others(kind):
+def test_what_rises_within_one_evaluation_is_reported_at_once_and_its_end_as_that_of_others(kind):
     finding = a_finding(kind)
-    story = Story().look(a_look(finding), *[a_look()] * 3)
+    story = Story().look(an_evaluation(finding), *[an_evaluation()] * 3)
 
     assert story.people == story.machines == [(1, Word.OPENED), (4, Word.RECOVERED)]
 
@@ -131,14 +131,14 @@ def test_what_flaps_all_day_soon_just_stays_open():
 
 def test_its_end_before_anybody_heard_of_it_is_one_message():
     story = Story(reachable=False).run("bbbggg")
-    assert story.one.people == Telling(owed=Word.RECOVERED)
+    assert story.one.people == NotificationState(owed=Word.RECOVERED)
 
     story.tell()
 
     assert story.people == story.machines == [(6, Word.RECOVERED)]
 
 
-def test_its_return_before_its_end_was_told_is_none():
+def test_its_return_before_its_end_was_reported_is_none():
     story = Story().run("bb")
     story.reachable = False
     story.run("ggg" + "bb")
@@ -147,7 +147,7 @@ def test_its_return_before_its_end_was_told_is_none():
     assert (story.one.people.owed, story.one.machines.owed) == (None, None)
 
 
-def test_its_return_is_told_where_its_end_may_have_been_heard():
+def test_its_return_is_reported_where_its_end_may_have_been_heard():
     story = Story().run("bb")
     story.reachable = False
     story.run("ggg")
@@ -164,15 +164,15 @@ def test_phones_hear_of_what_is_critical_all_that_people_do_and_of_nothing_else(
     down = a_finding(Kind.PART_DOWN, Place(part="redis", name="redis"))
     story = Story()
     for _ in range(200):
-        story.look(a_look(down))
-    story.look(*[a_look()] * 9)
+        story.look(an_evaluation(down))
+    story.look(*[an_evaluation()] * 9)
 
     assert story.phones == story.people
     assert {word for _, word in story.phones} == set(Word)
     assert Story().run("bb" + "b" * 200 + "g" * 9).phones == []
 
 
-def test_what_is_over_but_untold_is_kept_for_as_long_as_it_takes():
+def test_what_is_over_but_unreported_is_kept_for_as_long_as_it_takes():
     story = Story(reachable=False).run("bbggg" + "g" * 500)
 
     assert story.one.owed
@@ -182,9 +182,9 @@ def test_what_is_over_but_untold_is_kept_for_as_long_as_it_takes():
 
 def test_the_worst_is_remembered_and_the_latest_is_said():
     story = Story().look(
-        a_look(a_finding(value=20.0)),
-        a_look(a_finding(value=90.0)),
-        a_look(a_finding(value=30.0, said="30 wait")),
+        an_evaluation(a_finding(value=20.0)),
+        an_evaluation(a_finding(value=90.0)),
+        an_evaluation(a_finding(value=30.0, said="30 wait")),
     )
 
     assert (story.one.value, story.one.worst, story.one.said) == (30.0, 90.0, "30 wait")
@@ -262,7 +262,7 @@ def test_whenever_messages_pass_again_all_that_is_open_is_known_to_be(
 
 
 @given(limits, st.integers(1, 6), st.integers(1, 6))
-def test_flapping_is_told_of_ever_more_seldom(given_limits, bad, good):
+def test_flapping_is_reported_of_ever_more_seldom(given_limits, bad, good):
     hours = 10
     looks = ("b" * bad + "g" * good) * (hours * 60 // (bad + good))
     story = Story(replace(given_limits, flap_seconds=3600.0)).run(looks)

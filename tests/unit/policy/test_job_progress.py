@@ -6,16 +6,16 @@ from msgspec.structs import replace
 
 from tests.kit.jobs import (
     FURTHEST,
-    LATEST_LOOK,
-    LATEST_STILL,
     LONGEST,
+    LONGEST_IDLE_POLL,
+    LONGEST_POLL,
     Job,
     JobState,
-    after_trouble,
+    backlog_backoff,
+    backoff_after,
+    next_poll_interval,
+    poll_interval,
     progress_of,
-    until_look,
-    until_look_again,
-    when_crowded,
 )
 from tests.kit.requests import Ledger
 from tests.kit.spiders import Range, Start
@@ -116,12 +116,12 @@ def test_whatever_is_counted_shares_are_shares_and_ends_are_ahead(
 
 
 @given(n=COUNT, seconds=st.floats(allow_nan=False))
-def test_no_turn_is_further_away_than_its_bound_nor_none_at_all(n, seconds):
-    assert timedelta() < after_trouble(n) <= LONGEST
-    assert after_trouble(n) <= after_trouble(n + 1)
-    assert timedelta() < until_look(n) <= LATEST_LOOK
-    assert timedelta(seconds=1) <= when_crowded(seconds) <= timedelta(seconds=30)
-    assert until_look(-n) == until_look(0)
+def test_every_backoff_is_above_zero_and_within_its_bound(n, seconds):
+    assert timedelta() < backoff_after(n) <= LONGEST
+    assert backoff_after(n) <= backoff_after(n + 1)
+    assert timedelta() < poll_interval(n) <= LONGEST_POLL
+    assert timedelta(seconds=1) <= backlog_backoff(seconds) <= timedelta(seconds=30)
+    assert poll_interval(-n) == poll_interval(0)
 
 
 def test_the_end_of_time_is_nobodys_end():
@@ -136,5 +136,5 @@ WAITED = st.timedeltas(min_value=-timedelta(days=3_652_059), max_value=timedelta
 
 
 @given(n=COUNT, before=st.none() | COUNT, waited=WAITED)
-def test_however_long_nothing_moves_a_job_is_looked_at_within_a_minute(n, before, waited):
-    assert until_look(n) <= until_look_again(n, before, waited) <= LATEST_STILL
+def test_a_stalled_job_is_polled_within_a_minute(n, before, waited):
+    assert poll_interval(n) <= next_poll_interval(n, before, waited) <= LONGEST_IDLE_POLL

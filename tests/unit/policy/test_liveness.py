@@ -12,9 +12,9 @@ from tests.kit.config import DetectorLimits
 from tests.kit.fleet import (
     HIGHEST_PHI,
     WINDOW,
-    Card,
     Health,
-    Pulse,
+    WorkerHeartbeats,
+    WorkerStatus,
     judge,
     phi,
     status,
@@ -35,8 +35,10 @@ LIMITS = st.builds(
 )
 
 
-def silent(ms: int, intervals: tuple[int, ...] = EACH_SECOND) -> Pulse:
-    return Pulse(worker="w", silent_ms=ms, intervals=intervals, card=Card(done=7))
+def silent(ms: int, intervals: tuple[int, ...] = EACH_SECOND) -> WorkerHeartbeats:
+    return WorkerHeartbeats(
+        worker="w", silent_ms=ms, intervals=intervals, worker_status=WorkerStatus(done=7)
+    )
 
 
 @given(SILENCES, SILENCES, HISTORIES, LIMITS)
@@ -127,7 +129,7 @@ def test_the_status_has_what_people_want_to_know():
     found = status(silent(60_000), DEFAULT)
 
     assert found.health is Health.DEAD
-    assert (found.worker, found.silent_ms, found.card.done) == ("w", 60_000, 7)
+    assert (found.worker, found.silent_ms, found.worker_status.done) == ("w", 60_000, 7)
     assert found.phi == HIGHEST_PHI
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.kit.config import MonitorLimits
 from tests.kit.fleet import fleet_of
 from tests.kit.incidents import Kind
-from tests.kit.kernel import Batch, Lane
+from tests.kit.kernel import Batch, QueueKey
 from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import (
     SETTLED_SECONDS,
     Emitted,
     FleetSample,
     HostSample,
-    LaneSample,
+    QueueSample,
     Sample,
     WorkersSample,
     batches,
@@ -46,9 +46,9 @@ OTHERS = {
 }
 
 
-def lane(number: int = 1, **changes: object) -> LaneSample:
+def queue_key(number: int = 1, **changes: object) -> QueueSample:
     figures: dict[str, object] = {
-        "lane": Lane("acme", f"b{number}", "main"),
+        "queue_key": QueueKey("acme", f"b{number}", "main"),
         "depth": Depth(queued=7, leased=2, delayed=1, oldest_ts=1),
         "load": Load(ready=7, leased=2),
         "oldest_seconds": 4.0,
@@ -62,11 +62,11 @@ def lane(number: int = 1, **changes: object) -> LaneSample:
         "records": 6,
         "finish_seconds": 2.3,
     }
-    return LaneSample(**(figures | changes))  # type: ignore[arg-type]
+    return QueueSample(**(figures | changes))  # type: ignore[arg-type]
 
 
-def quiet(number: int) -> LaneSample:
-    return lane(
+def quiet(number: int) -> QueueSample:
+    return queue_key(
         number,
         depth=Depth(queued=0, leased=0, delayed=0),
         submitted_seconds={},
@@ -90,13 +90,13 @@ def host(number: int, **changes: object) -> HostSample:
     return HostSample(**(figures | changes))  # type: ignore[arg-type]
 
 
-def seen(*lanes: LaneSample, **changes: object) -> Sample:
+def seen(*queues: QueueSample, **changes: object) -> Sample:
     figures: dict[str, object] = {
         "at": AT,
         "took_seconds": 1.5,
         "revision": "r1",
-        "lanes": lanes,
-        "fleet": fleet_of(lanes),
+        "queues": queues,
+        "fleet": fleet_of(queues),
         "workers": WorkersSample(alive=3, suspected=1, dead=0, present=4, wanted=5),
     }
     return Sample(**(figures | changes))  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def series(sample: Sample, emitted: Emitted = NOTHING, **limits: int) -> set[tup
 
 
 def test_a_biz_has_its_queue_its_ends_and_its_ledger():
-    found = values(seen(lane()), tenant="acme", biz="b1")
+    found = values(seen(queue_key()), tenant="acme", biz="b1")
 
     assert found == {
         names.BACKLOG: 7,
@@ -141,11 +141,11 @@ def test_a_biz_has_its_queue_its_ends_and_its_ledger():
         names.SUBMITTED: 0,
         names.PROCESSED: 4,
     }
-    assert set(found) == set(names.LANE)
+    assert set(found) == set(names.QUEUE_KEY)
 
 
 def test_the_stage_has_the_sums_the_rates_and_the_workers():
-    found = values(seen(lane(1), lane(2, difference=-3)))
+    found = values(seen(queue_key(1), queue_key(2, difference=-3)))
 
     assert found[names.BACKLOG] == 14
     assert found[names.PROCESSED_RATE_5S] == 4.0
@@ -156,21 +156,21 @@ def test_the_stage_has_the_sums_the_rates_and_the_workers():
 
 
 def test_counts_by_second_are_fine_and_nothing_else_is():
-    found, _ = emit(seen(lane(), parts=(part("redis", "redis"),), hosts=(host(1),)))
+    found, _ = emit(seen(queue_key(), parts=(part("redis", "redis"),), hosts=(host(1),)))
 
     fine = {metric.name for batch in found for metric in batch.metrics if metric.fine}
     assert fine == {names.SUBMITTED, names.PROCESSED}
-    of_lane = [
+    of_queue = [
         (batch.at, batch.metrics[0].value, batch.metrics[1].value)
         for batch in found
         if batch.dimensions and batch.metrics[0].fine
     ]
     second = timedelta(seconds=1)
-    assert of_lane == [(AT - 10 * second, 5, 0), (AT - 9 * second, 0, 4)]
+    assert of_queue == [(AT - 10 * second, 5, 0), (AT - 9 * second, 0, 4)]
 
 
 def test_what_was_not_read_has_no_value_and_is_not_0():
-    blind = lane(
+    blind = queue_key(
         depth=None,
         load=None,
         submitted=None,
@@ -192,7 +192,7 @@ def test_what_was_not_read_has_no_value_and_is_not_0():
 
 
 def test_a_backlog_that_never_ends_at_this_rate_has_no_time_to_finish():
-    found = values(seen(lane(finish_seconds=None)), tenant="acme", biz="b1")
+    found = values(seen(queue_key(finish_seconds=None)), tenant="acme", biz="b1")
 
     assert names.TIME_TO_FINISH not in found
 
@@ -233,16 +233,16 @@ def test_throttled_hosts_are_counted_beyond_those_that_are_shown():
 
 def test_ten_bizs_two_nodes_and_ten_hosts_cost_what_is_written():
     full = seen(
-        *(lane(number) for number in range(10)),
+        *(queue_key(number) for number in range(10)),
         parts=(part("redis", "redis"), part("mongodb", "main"), part("mongodb", "east")),
         hosts=tuple(host(number) for number in range(10)),
     )
 
     count = len(series(full)) + len(OTHERS) + len(Kind)
 
-    lanes, hosts = 10 * len(names.LANE), 10 * len(names.HOST)
+    queues, hosts = 10 * len(names.QUEUE_KEY), 10 * len(names.HOST)
     stage, parts = len(names.FLEET) + len(Kind), len(names.REDIS) + 2 * len(names.NODE)
-    assert count == stage + parts + lanes + hosts
+    assert count == stage + parts + queues + hosts
     assert count <= MOST_SERIES
     assert f"{count} series, {int(count * PRICE)} USD a month" in names.__doc__
 
@@ -253,11 +253,11 @@ def test_bizs_without_work_cost_nothing():
 
 @pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_thousands_of_bizs_and_hosts_cost_no_more_than_the_bound(number):
-    many = seen(*(lane(n) for n in range(number)), hosts=tuple(host(n) for n in range(number)))
+    many = seen(*(queue_key(n) for n in range(number)), hosts=tuple(host(n) for n in range(number)))
 
     found = series(many)
 
-    assert len(found) <= len(names.FLEET) + 50 * len(names.LANE) + 10 * len(names.HOST)
+    assert len(found) <= len(names.FLEET) + 50 * len(names.QUEUE_KEY) + 10 * len(names.HOST)
     assert series(many, bizs=0, hosts=0) < found
 
 
@@ -277,16 +277,16 @@ def test_who_is_shown_is_settled_for_the_hour():
 
 
 def test_the_latest_biz_and_the_one_with_most_to_do_come_first():
-    busy = lane(2, depth=Depth(queued=900, leased=0, delayed=0))
-    late = lane(3, late=True)
+    busy = queue_key(2, depth=Depth(queued=900, leased=0, delayed=0))
+    late = queue_key(3, late=True)
 
-    found = series(seen(lane(1), busy, late), bizs=2)
+    found = series(seen(queue_key(1), busy, late), bizs=2)
 
     assert {one[1] for one in found if len(one) == 3 and "biz" in one[1]} == {"biz=b2", "biz=b3"}
 
 
 def test_dimensions_are_few_and_the_same_for_each_kind():
-    full = seen(lane(), parts=(part("redis", "redis"),), hosts=(host(1),))
+    full = seen(queue_key(), parts=(part("redis", "redis"),), hosts=(host(1),))
 
     found, _ = emit(full)
 
@@ -313,7 +313,7 @@ def test_every_second_that_is_over_is_emitted_exactly_once(pauses, counted):
         upto = int(now.timestamp())
         visible = {at: count for at, count in counts.items() if upto - 90 <= at < upto}
         found, emitted = emit(
-            seen(lane(submitted_seconds=visible, processed_seconds={}), at=now), emitted
+            seen(queue_key(submitted_seconds=visible, processed_seconds={}), at=now), emitted
         )
         told += [
             int(batch.at.timestamp())
@@ -325,20 +325,21 @@ def test_every_second_that_is_over_is_emitted_exactly_once(pauses, counted):
     assert told == sorted(at for at in counts if SECOND <= at < end)
 
 
-def test_after_a_long_silence_what_is_still_known_is_told():
+def test_after_a_long_silence_what_is_still_known_is_reported():
     counts = {SECOND + offset: 1 for offset in range(300)}
     now = AT + timedelta(seconds=300)
     found, _ = emit(
-        seen(lane(submitted_seconds=counts, processed_seconds={}), at=now), Emitted(until=SECOND)
+        seen(queue_key(submitted_seconds=counts, processed_seconds={}), at=now),
+        Emitted(until=SECOND),
     )
 
     told = [batch for batch in found if batch.dimensions and batch.metrics[0].fine]
     assert len(told) == 90 - SETTLED_SECONDS
 
 
-def unread(number: int = 1) -> LaneSample:
+def unread(number: int = 1) -> QueueSample:
     """A lane whose queue could not be read."""
-    return LaneSample(lane=Lane("acme", f"b{number}", "main"))
+    return QueueSample(queue_key=QueueKey("acme", f"b{number}", "main"))
 
 
 def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
@@ -350,15 +351,15 @@ def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
     return dict(told)
 
 
-def counted(at: datetime, number: int = 1) -> LaneSample:
+def counted(at: datetime, number: int = 1) -> QueueSample:
     """A lane that takes one request a second, as it is seen at a moment."""
     now = int(at.timestamp())
     visible = dict.fromkeys(range(max(SECOND, now - 90), now), 1)
-    return lane(number, submitted_seconds=visible, processed_seconds={})
+    return queue_key(number, submitted_seconds=visible, processed_seconds={})
 
 
 @pytest.mark.parametrize("blind", [(unread(),), ()], ids=["queues unread", "nothing read"])
-def test_what_a_look_could_not_read_the_next_one_tells(blind):
+def test_what_an_evaluation_could_not_read_the_next_one_reports(blind):
     later, last = AT + timedelta(seconds=30), AT + timedelta(seconds=75)
     _, emitted = emit(seen(*blind, at=later), Emitted(until=SECOND))
     found, emitted = emit(seen(counted(last), at=last), emitted)
@@ -369,7 +370,7 @@ def test_what_a_look_could_not_read_the_next_one_tells(blind):
     assert submitted(again) == {}
 
 
-def test_a_lane_that_could_not_be_read_is_told_later_and_the_others_once():
+def test_a_queue_that_could_not_be_read_is_reported_later_and_the_others_once():
     later, last = AT + timedelta(seconds=30), AT + timedelta(seconds=75)
     first, emitted = emit(seen(counted(later), unread(2), at=later), Emitted(until=SECOND))
     found, emitted = emit(seen(counted(last), counted(last, 2), at=last), emitted)
@@ -383,7 +384,7 @@ def test_a_lane_that_could_not_be_read_is_told_later_and_the_others_once():
     assert emitted.behind == {}
 
 
-def test_of_a_lane_that_is_away_for_long_what_is_still_known_is_told():
+def test_of_a_queue_that_is_away_for_long_what_is_still_known_is_reported():
     emitted, at = Emitted(until=SECOND), AT
     for _ in range(5):
         at += timedelta(seconds=60)
@@ -404,7 +405,7 @@ def test_of_a_lane_that_is_away_for_long_what_is_still_known_is_told():
         max_size=12,
     )
 )
-def test_whatever_looks_miss_no_second_of_a_lane_is_told_twice(looks):
+def test_whatever_looks_miss_no_second_of_a_queue_is_reported_twice(looks):
     emitted, at, told = Emitted(until=SECOND), AT, {"b1": Counter(), "b2": Counter()}
     whole: Counter[int] = Counter()
     for pause, what in [*looks, (44.0, "both")]:
@@ -423,7 +424,7 @@ def test_whatever_looks_miss_no_second_of_a_lane_is_told_twice(looks):
 
 def test_a_clock_that_is_set_back_by_much_begins_anew():
     counts = {SECOND - 10: 1}
-    found, emitted = emit(seen(lane(submitted_seconds=counts)), Emitted(until=SECOND + 10_000))
+    found, emitted = emit(seen(queue_key(submitted_seconds=counts)), Emitted(until=SECOND + 10_000))
 
     assert any(batch.metrics[0].fine for batch in found)
     assert emitted.until == SECOND - SETTLED_SECONDS

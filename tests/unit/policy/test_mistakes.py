@@ -32,7 +32,7 @@ def test_right_document_is_decoded_without_problems():
     assert problems == ()
 
 
-def test_a_field_that_is_none_is_told_which_there_are_the_likely_one_first():
+def test_a_field_that_is_none_is_reported_which_there_are_the_likely_one_first():
     _, (problem,) = decode(json.dumps(biz(colection="docs")), Biz)
 
     assert problem.field == "colection"
@@ -45,7 +45,7 @@ def test_no_more_fields_are_named_than_one_reads():
     assert many.endswith("field15 and 24 more")
 
 
-def test_every_mistake_is_named_with_its_place():
+def test_every_error_is_named_with_its_place():
     document = biz(
         ttl_seconds=5,
         colour="blue",

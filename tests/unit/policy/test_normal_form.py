@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.kernel import InvalidRequestError
-from tests.kit.records import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
+from tests.kit.records import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normalised
 
 
 class Colour(StrEnum):
@@ -65,7 +65,7 @@ class Clever(str):
     ],
 )
 def test_each_kind_of_value_has_one_form(value, stored):
-    (found,) = normal_form({"f": value}).values()
+    (found,) = normalised({"f": value}).values()
 
     assert found == stored
     assert type(found) is type(stored)
@@ -96,7 +96,7 @@ def nested(levels):
 )
 def test_what_no_store_takes_is_refused_by_its_field(fields, field, words):
     with pytest.raises(InvalidRequestError) as refused:
-        normal_form(fields)
+        normalised(fields)
 
     (problem,) = refused.value.problems
     assert problem.field == field
@@ -104,8 +104,8 @@ def test_what_no_store_takes_is_refused_by_its_field(fields, field, words):
 
 
 def test_what_is_just_within_the_bounds_is_taken():
-    assert normal_form({"a": nested(DEEPEST - 1)})
-    assert normal_form({"a": "x" * (LARGEST_BYTES - VALUE_BYTES - 1)})
+    assert normalised({"a": nested(DEEPEST - 1)})
+    assert normalised({"a": "x" * (LARGEST_BYTES - VALUE_BYTES - 1)})
 
 
 def test_a_value_that_holds_itself_is_refused():
@@ -113,7 +113,7 @@ def test_a_value_that_holds_itself_is_refused():
     value.append(value)
 
     with pytest.raises(InvalidRequestError, match="nested more than"):
-        normal_form({"a": value})
+        normalised({"a": value})
 
 
 texts = st.text(st.characters(codec=None, categories=None), max_size=20)
@@ -130,7 +130,7 @@ values = st.recursive(
 
 @given(st.dictionaries(texts, values, max_size=5))
 def test_whatever_comes_out_mongodb_and_json_hold_as_it_is(fields):
-    found = normal_form(fields)
+    found = normalised(fields)
 
     assert bson.decode(bson.encode({"fields": found}))["fields"] == found
     assert msgspec.json.decode(msgspec.json.encode(found)) == found
@@ -138,15 +138,15 @@ def test_whatever_comes_out_mongodb_and_json_hold_as_it_is(fields):
 
 
 @given(st.dictionaries(texts, values, max_size=5))
-def test_the_normal_form_of_a_normal_form_is_itself(fields):
-    found = normal_form(fields)
+def test_normalising_twice_changes_nothing(fields):
+    found = normalised(fields)
 
-    assert normal_form(found) == found
+    assert normalised(found) == found
 
 
 @given(st.lists(st.integers(0, 9) | st.text("ab\0", max_size=3), max_size=200))
 def test_a_record_takes_no_more_in_mongodb_than_is_counted_for_it(several):
-    found = normal_form({"a": several})
+    found = normalised({"a": several})
 
     counted = VALUE_BYTES * (1 + len(several)) + sum(
         len(value) for value in several if isinstance(value, str)

@@ -48,7 +48,7 @@ def test_what_is_said_follows_a_list_that_is_served_and_joined_in_the_order_of_a
 
 
 @given(st.lists(st.integers(1, 1_000), max_size=LOOKED_AT), st.integers(0, 10_000))
-def test_work_is_told_where_there_is_any(counts, more):
+def test_work_is_reported_where_there_is_any(counts, more):
     due = len(counts) + (more if len(counts) == LOOKED_AT else 0)
 
     found = ready(counts, due)

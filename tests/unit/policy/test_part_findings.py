@@ -117,7 +117,7 @@ def test_what_a_server_does_not_have_is_nothing_that_could_not_be_read():
     assert list(unwatched(alone)) == []
 
 
-def test_of_a_part_that_is_down_it_is_told_that_it_is_and_no_more():
+def test_of_a_part_that_is_down_it_is_reported_that_it_is_and_no_more():
     down = NodeHealth(
         part="redis",
         name="redis",

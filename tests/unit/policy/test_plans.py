@@ -15,7 +15,7 @@ from tests.kit.fleet import (
     LEAST_SECONDS,
     MARGIN,
     Demand,
-    LaneDemand,
+    QueueDemand,
     finish_seconds,
     is_late,
     latest_first,
@@ -24,9 +24,9 @@ from tests.kit.fleet import (
     seconds_left,
 )
 from tests.kit.incidents import Kind, judge
-from tests.kit.monitoring import LaneSample
+from tests.kit.monitoring import QueueSample
 from tests.kit.queue import Depth, before, rates
-from tests.kit.worlds.samples import LANE, a_lane, a_sample, a_tree
+from tests.kit.worlds.samples import QUEUE_KEY, a_queue_key, a_sample, a_tree
 
 START = 1_000_000
 
@@ -51,10 +51,10 @@ class Seen(NamedTuple):
             submitted=latest_first(self.submitted, self.second),
         )
 
-    def sample(self) -> LaneSample:
+    def sample(self) -> QueueSample:
         processed = rates(self.processed, self.second)
-        return a_lane(
-            lane=LANE,
+        return a_queue_key(
+            queue_key=QUEUE_KEY,
             depth=Depth(queued=self.queued, leased=0, delayed=0),
             oldest_seconds=self.oldest,
             processed=processed,
@@ -102,7 +102,7 @@ def test_a_burst_of_20_000_that_takes_667_of_its_600_seconds_is_late_to_its_end(
     assert all(seen.is_late(600.0) for seen in looks)
 
 
-def test_the_alarm_says_what_the_look_says():
+def test_the_alarm_says_what_the_evaluation_says():
     tree = a_tree({"planned_seconds": 600.0})
     for seen in list(simulated(lambda second: 20_000 * (not second), 30, 700))[::30]:
         at = datetime.fromtimestamp(seen.second, UTC)
@@ -192,8 +192,8 @@ def test_what_will_be_late_has_fewer_workers_than_it_needs(
     left = seconds_left(planned, oldest, waiting, submitted)
     bare = seconds_left(planned, oldest, waiting)  # as the look ahead knows of no seconds
     forecast = over * left
-    pace = waiting / forecast / workers
+    throughput = waiting / forecast / workers
     assert latest_seconds(planned, left, oldest, forecast) > planned
 
-    demand = Demand(lanes=(LaneDemand(backlog=waiting, seconds_left=bare),))
-    assert needed_workers(demand, pace, FleetLimits(), 10**9) > workers
+    demand = Demand(queues=(QueueDemand(backlog=waiting, seconds_left=bare),))
+    assert needed_workers(demand, throughput, FleetLimits(), 10**9) > workers

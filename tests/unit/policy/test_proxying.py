@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.config import ProxyPool
-from tests.kit.fetching import LONGEST_REST_SECONDS, NEW, Standing, after_failure, chosen, place_of
+from tests.kit.fetching import (
+    LONGEST_COOL_DOWN_SECONDS,
+    NEW,
+    Standing,
+    after_failure,
+    chosen,
+    place_of,
+)
 
 POOL = ProxyPool(secret="proxies", max_failures=3, rest_seconds=60.0)
 
@@ -15,41 +22,41 @@ def failed(times, pool=POOL, standing=NEW, now=0.0):
     return standing
 
 
-def test_a_proxy_rests_when_it_has_failed_often_enough_in_a_row():
-    assert failed(2).rests_until < 0
-    assert failed(3).rests_until == 60.0
+def test_a_proxy_cools_down_after_enough_failures_in_a_row():
+    assert failed(2).cool_down_until < 0
+    assert failed(3).cool_down_until == 60.0
 
 
-def test_what_fails_during_a_rest_does_not_make_it_longer():
+def test_failures_during_a_cool_down_do_not_extend_it():
     assert failed(30) == failed(3)
 
 
-def test_each_failure_after_a_rest_doubles_it_up_to_an_hour():
+def test_each_failure_after_a_cool_down_doubles_it_up_to_an_hour():
     standing, now, rests = failed(3), 60.0, []
     for _ in range(9):
         standing = after_failure(standing, POOL, now)
-        rests.append(standing.rests_until - now)
-        now = standing.rests_until
+        rests.append(standing.cool_down_until - now)
+        now = standing.cool_down_until
 
     assert rests == [120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600, 3_600]
-    assert LONGEST_REST_SECONDS == 3_600
+    assert LONGEST_COOL_DOWN_SECONDS == 3_600
 
 
-def test_a_pool_whose_rest_is_longer_than_an_hour_keeps_it():
+def test_a_pool_whose_cool_down_is_longer_than_an_hour_keeps_it():
     pool = ProxyPool(secret="proxies", max_failures=1, rest_seconds=9_000.0)
 
-    assert failed(1, pool).rests_until == 9_000.0
+    assert failed(1, pool).cool_down_until == 9_000.0
 
 
-def test_all_take_turns_and_those_that_rest_are_passed_over():
-    standings = [NEW, Standing(rests_until=10.0), NEW]
+def test_proxies_rotate_and_those_in_cool_down_are_skipped():
+    standings = [NEW, Standing(cool_down_until=10.0), NEW]
 
     assert [chosen(standings, turn, 5.0) for turn in range(3)] == [0, 2, 2]
     assert [chosen(standings, turn, 10.0) for turn in range(3)] == [0, 1, 2]
 
 
-def test_where_all_rest_the_one_that_is_back_first_is_used():
-    standings = [Standing(rests_until=until) for until in (30.0, 20.0, 40.0)]
+def test_where_all_are_in_cool_down_the_one_that_is_back_first_is_used():
+    standings = [Standing(cool_down_until=until) for until in (30.0, 20.0, 40.0)]
 
     assert {chosen(standings, turn, 5.0) for turn in range(3)} == {1}
 
@@ -59,8 +66,8 @@ def test_where_all_rest_the_one_that_is_back_first_is_used():
     st.integers(0, 10_000),
     st.floats(-1e9, 1e9),
 )
-def test_no_proxy_that_rests_is_chosen_while_another_does_not(rests, first, now):
-    standings = [Standing(rests_until=until) for until in rests]
+def test_no_proxy_in_cool_down_is_chosen_while_another_is_available(rests, first, now):
+    standings = [Standing(cool_down_until=until) for until in rests]
 
     number = chosen(standings, first, now)
 

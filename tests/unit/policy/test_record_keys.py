@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.records import key_of, key_of_content, key_of_text, normal_form
+from tests.kit.records import key_of, key_of_content, key_of_text, normalised
 
 FIELDS = ("sku", "size")
 RECORD = {"sku": "A-1", "size": 9, "price": 5.0}
@@ -74,14 +74,14 @@ def test_the_order_of_fields_has_no_part_in_the_key_of_a_content(record, random)
     random.shuffle(names)
     other = {name: record[name] for name in names}
 
-    assert key_of_content("t", "b", "r", "u", normal_form(record)) == key_of_content(
-        "t", "b", "r", "u", normal_form(other)
+    assert key_of_content("t", "b", "r", "u", normalised(record)) == key_of_content(
+        "t", "b", "r", "u", normalised(other)
     )
 
 
 @given(records, records)
 def test_different_contents_have_different_keys(one, other):
-    one, other = normal_form(one), normal_form(other)
+    one, other = normalised(one), normalised(other)
     same = key_of_content("t", "b", "r", "u", one) == key_of_content("t", "b", "r", "u", other)
 
     assert same == (repr(sorted(one.items())) == repr(sorted(other.items())))

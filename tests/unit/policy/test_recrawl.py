@@ -298,7 +298,7 @@ def test_a_page_that_is_not_heard_of_is_submitted_ever_more_rarely():
 
 
 @dataclass
-class Told:
+class Reported:
     """What a way of visiting comes to, on average over pages and time."""
 
     downloads: int
@@ -307,10 +307,10 @@ class Told:
     caught: int
 
 
-def simulate(interval_after, rates: list[float], days: float, first: float) -> Told:
+def simulate(interval_after, rates: list[float], days: float, first: float) -> Reported:
     """Visit pages that change at these rates a second, at random (Poisson)."""
     chance = random.Random(7)
-    span, told, fresh, age = days * DAY, Told(0, 0, 0, 0), 0.0, 0.0
+    span, told, fresh, age = days * DAY, Reported(0, 0, 0, 0), 0.0, 0.0
     for rate in rates:
         at, interval, change = 0.0, first, chance.expovariate(rate)
         while at < span:

@@ -68,7 +68,7 @@ def test_the_client_id_is_the_key_of_an_entry_and_part_of_a_call():
     assert digest_of_call([one]) != digest_of_call([other])
 
 
-def test_an_entry_that_could_not_be_read_counts_as_its_mistake():
+def test_an_entry_that_could_not_be_read_counts_as_its_error():
     first, second = (InvalidRequestError.of("requests[0].url", what) for what in ("a", "\ud800"))
 
     assert digest_of_call([first]) == digest_of_call([InvalidRequestError(first.problems)])

@@ -3,28 +3,28 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.kernel import TICK, Lane, from_elsewhere
+from tests.kit.kernel import TICK, QueueKey, from_elsewhere
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  hypothesis wants its bounds naive
 
 
-def lanes(count):
-    return [Lane("t", f"b{number}", "main") for number in range(count)]
+def queues(count):
+    return [QueueKey("t", f"b{number}", "main") for number in range(count)]
 
 
 @given(st.integers(0, 300), MOMENTS)
-def test_a_round_has_every_lane_once_and_in_their_circle(count, now):
-    found = from_elsewhere(lanes(count), now)
+def test_a_round_has_every_queue_once_and_in_their_circle(count, now):
+    found = from_elsewhere(queues(count), now)
 
-    assert sorted(found) == sorted(lanes(count))
-    place = lanes(count).index(found[0]) if count else 0
-    assert list(found) == lanes(count)[place:] + lanes(count)[:place]
+    assert sorted(found) == sorted(queues(count))
+    place = queues(count).index(found[0]) if count else 0
+    assert list(found) == queues(count)[place:] + queues(count)[:place]
 
 
 @given(st.integers(1, 60), MOMENTS)
-def test_rounds_that_get_no_further_than_one_lane_soon_come_to_all(count, now):
-    every = lanes(count)
+def test_rounds_that_get_no_further_than_one_queue_soon_come_to_all(count, now):
+    every = queues(count)
 
     begun = {from_elsewhere(every, now + n * TICK)[0] for n in range(3 * count + 3)}
 
@@ -34,4 +34,4 @@ def test_rounds_that_get_no_further_than_one_lane_soon_come_to_all(count, now):
 def test_within_one_round_the_place_stays():
     moments = [NOW + timedelta(seconds=second) for second in range(60)]
 
-    assert len({from_elsewhere(lanes(10), now)[0] for now in moments}) == 1
+    assert len({from_elsewhere(queues(10), now)[0] for now in moments}) == 1

@@ -13,138 +13,161 @@ from tests.kit.fleet import (
     LEAST_SECONDS,
     SPARE,
     Demand,
-    LaneDemand,
-    Staff,
-    Staffed,
+    QueueDemand,
+    ScalingState,
+    ScalingTarget,
+    assumed_throughput,
     decide,
-    guessed_pace,
     is_fresh,
     needed_workers,
     reserved,
 )
-from tests.kit.worlds.fleet import LIMITS, NOW, Decider, demands, lane, limits, needed, of, paces
+from tests.kit.worlds.fleet import (
+    LIMITS,
+    NOW,
+    Decider,
+    demands,
+    limits,
+    needed,
+    of,
+    queue_key,
+    throughputs,
+)
 
 # ---- needed ------------------------------------------------------------------------------------
 
 
-@given(demands, paces, limits, st.integers(0, 7), st.integers(1, 10**6))
-def test_more_work_never_needs_fewer_workers(demand, pace, limits, which, more):
-    if not demand.lanes:
+@given(demands, throughputs, limits, st.integers(0, 7), st.integers(1, 10**6))
+def test_more_work_never_needs_fewer_workers(demand, throughput, limits, which, more):
+    if not demand.queues:
         return
-    changed = list(demand.lanes)
+    changed = list(demand.queues)
     place = which % len(changed)
     changed[place] = replace(changed[place], backlog=changed[place].backlog + more)
-    larger = replace(demand, lanes=tuple(changed))
+    larger = replace(demand, queues=tuple(changed))
 
-    assert needed(larger, pace, limits) >= needed(demand, pace, limits)
+    assert needed(larger, throughput, limits) >= needed(demand, throughput, limits)
 
 
-@given(demands, paces, limits)
-def test_there_are_never_more_than_the_stage_bears_or_the_hosts_can_use(demand, pace, limits):
-    found = needed(demand, pace, limits)
+@given(demands, throughputs, limits)
+def test_there_are_never_more_than_the_stage_bears_or_the_hosts_can_use(demand, throughput, limits):
+    found = needed(demand, throughput, limits)
 
     assert found <= limits.max_consumers
-    each = sum(lane.polite_per_second for lane in demand.lanes if lane.backlog)
-    usable = min(each, demand.polite_per_second) / pace
+    each = sum(queue_key.polite_per_second for queue_key in demand.queues if queue_key.backlog)
+    usable = min(each, demand.polite_per_second) / throughput
     assert found <= max(1, usable + 1)
 
 
-@given(demands, paces, limits, st.integers(0, 40))
-def test_there_are_as_many_as_the_stage_wants_at_least(demand, pace, limits, least):
+@given(demands, throughputs, limits, st.integers(0, 40))
+def test_there_are_as_many_as_the_stage_wants_at_least(demand, throughput, limits, least):
     limits = replace(limits, min_consumers=min(least, limits.max_consumers))
 
-    assert needed(demand, pace, limits) >= limits.min_consumers
+    assert needed(demand, throughput, limits) >= limits.min_consumers
 
 
-@given(demands, paces, limits)
-def test_somebody_is_needed_exactly_when_there_is_work(demand, pace, limits):
-    assert (needed(demand, pace, limits) > 0) == any(lane.backlog for lane in demand.lanes)
+@given(demands, throughputs, limits)
+def test_somebody_is_needed_exactly_when_there_is_work(demand, throughput, limits):
+    assert (needed(demand, throughput, limits) > 0) == any(
+        queue_key.backlog for queue_key in demand.queues
+    )
 
 
-@given(st.integers(1, 10**6), paces, st.floats(1, 10**6))
-def test_a_plan_is_kept_by_those_who_are_needed(backlog, pace, seconds):
-    found = needed_workers(of(lane(backlog, seconds_left=seconds)), pace, LIMITS, 10**9)
+@given(st.integers(1, 10**6), throughputs, st.floats(1, 10**6))
+def test_a_plan_is_kept_by_those_who_are_needed(backlog, throughput, seconds):
+    found = needed_workers(of(queue_key(backlog, seconds_left=seconds)), throughput, LIMITS, 10**9)
 
-    assert backlog / (found * pace) <= max(seconds, LEAST_SECONDS) * (1 + 1e-6)
+    assert backlog / (found * throughput) <= max(seconds, LEAST_SECONDS) * (1 + 1e-6)
 
 
 def test_a_plan_that_is_over_wants_the_rest_at_once():
-    late, soon = (of(lane(3_000, seconds_left=left)) for left in (-500.0, 30.0))
+    late, soon = (of(queue_key(3_000, seconds_left=left)) for left in (-500.0, 30.0))
 
     assert needed(late) == needed(soon) == 10
 
 
 def test_without_a_plan_there_is_one_for_every_so_many_requests():
-    assert needed(of(lane(2_000))) == 1
-    assert needed(of(lane(2_001))) == 2
+    assert needed(of(queue_key(2_000))) == 1
+    assert needed(of(queue_key(2_001))) == 2
 
 
-def test_small_lanes_share_a_worker():
-    assert needed(of(*(lane(20) for _ in range(100)))) == 1
+def test_small_queues_share_a_worker():
+    assert needed(of(*(queue_key(20) for _ in range(100)))) == 1
 
 
-def test_hosts_that_several_lanes_wait_for_count_once():
-    both = (lane(10**6, polite_per_second=50.0), lane(10**6, polite_per_second=50.0))
+def test_hosts_that_several_queues_wait_for_count_once():
+    both = (queue_key(10**6, polite_per_second=50.0), queue_key(10**6, polite_per_second=50.0))
 
-    assert needed(Demand(lanes=both)) == 10
-    assert needed(Demand(lanes=both, polite_per_second=50.0)) == 5
+    assert needed(Demand(queues=both)) == 10
+    assert needed(Demand(queues=both, polite_per_second=50.0)) == 5
 
 
-def test_a_lane_that_is_slow_by_itself_is_staffed_by_its_own_pace_and_the_others_by_theirs():
-    slow, quick = lane(800, seconds_left=100.0, pace=1.0), lane(800, seconds_left=100.0)
+def test_a_queue_that_is_slow_by_itself_is_staffed_by_its_own_pace_and_the_others_by_theirs():
+    slow, quick = (
+        queue_key(800, seconds_left=100.0, throughput=1.0),
+        queue_key(800, seconds_left=100.0),
+    )
 
     assert needed(of(slow)) == 10
     assert needed(of(quick)) == 1
     assert needed(of(slow, quick)) == 11
 
 
-def test_hosts_that_lanes_of_different_paces_wait_for_bound_both():
-    both = lane(10**6, pace=1.0, polite_per_second=20.0), lane(10**6, polite_per_second=20.0)
+def test_hosts_that_queues_of_different_paces_wait_for_bound_both():
+    both = (
+        queue_key(10**6, throughput=1.0, polite_per_second=20.0),
+        queue_key(10**6, polite_per_second=20.0),
+    )
 
-    assert needed(Demand(lanes=both)) == 22
-    assert needed(Demand(lanes=both, polite_per_second=20.0)) == 11
+    assert needed(Demand(queues=both)) == 22
+    assert needed(Demand(queues=both, polite_per_second=20.0)) == 11
 
 
-def late(backlog: int, drained: float, **more: float) -> LaneDemand:
-    return lane(backlog, seconds_left=100.0, drained=drained, leased=10, **more)
+def late(backlog: int, drained: float, **more: float) -> QueueDemand:
+    return queue_key(backlog, seconds_left=100.0, drained=drained, leased=10, **more)
 
 
-def test_a_lane_that_will_not_end_in_time_keeps_whoever_works_for_it():
+def test_a_queue_that_will_not_end_in_time_keeps_whoever_works_for_it():
     """What is thought of the workers is too good: the rate that is seen counts."""
-    slower = of(late(1_000, 5.0), lane(10, leased=30))
+    slower = of(late(1_000, 5.0), queue_key(10, leased=30))
 
     assert needed_workers(slower, 400.0, LIMITS, 50) == 1
     assert needed_workers(slower, 400.0, LIMITS, 50, live=20) == 6
-    in_time = of(late(1_000, 11.0), lane(10, leased=30))
+    in_time = of(late(1_000, 11.0), queue_key(10, leased=30))
     assert needed_workers(in_time, 400.0, LIMITS, 50, live=20) == 1
 
 
-def test_a_lane_that_is_late_for_its_hosts_keeps_nobody_more_than_they_can_use():
+def test_a_queue_that_is_late_for_its_hosts_keeps_nobody_more_than_they_can_use():
     held_up = of(late(1_000, 5.0, polite_per_second=5.2))
 
     assert needed_workers(held_up, 400.0, LIMITS, 50, live=20) == 1
 
 
-@given(demands, paces, limits, st.integers(0, 100), st.integers(0, 50))
-def test_who_is_late_never_needs_fewer_than_work_for_it_now(demand, pace, limits, live, leased):
-    one = late(10_000, 1.0) if leased else lane(10_000)
-    demand = replace(demand, lanes=(*demand.lanes, one))
+@given(demands, throughputs, limits, st.integers(0, 100), st.integers(0, 50))
+def test_who_is_late_never_needs_fewer_than_work_for_it_now(
+    demand, throughput, limits, live, leased
+):
+    one = late(10_000, 1.0) if leased else queue_key(10_000)
+    demand = replace(demand, queues=(*demand.queues, one))
 
-    found = needed_workers(demand, pace, limits, limits.max_consumers, live=live)
+    found = needed_workers(demand, throughput, limits, limits.max_consumers, live=live)
 
     assert found >= min(limits.max_consumers, live if leased else 0)
 
 
 def test_hosts_that_are_left_alone_keep_one_worker_and_no_more():
-    assert needed(of(lane(10**6, polite_per_second=0.0))) == 1
+    assert needed(of(queue_key(10**6, polite_per_second=0.0))) == 1
 
 
-def test_before_anybody_has_shown_its_pace_it_is_a_page_a_second_for_each_download():
-    staffed = Staffed(now_ms=NOW)
-    demand = of(lane(25_600, seconds_left=500.0))
+def test_before_any_report_the_throughput_is_a_page_a_second_for_each_download():
+    scaling_state = ScalingState(now_ms=NOW)
+    demand = of(queue_key(25_600, seconds_left=500.0))
 
-    assert guessed_pace(FleetLimits(concurrency=32)) == 32
-    assert decide(staffed, demand, FleetLimits(concurrency=32, max_consumers=9), live=0).needed == 2
+    assert assumed_throughput(FleetLimits(concurrency=32)) == 32
+    assert (
+        decide(scaling_state, demand, FleetLimits(concurrency=32, max_consumers=9), live=0).needed
+        == 2
+    )
 
 
 # ---- decided -----------------------------------------------------------------------------------
@@ -153,15 +176,15 @@ def test_before_anybody_has_shown_its_pace_it_is_a_page_a_second_for_each_downlo
 def test_more_are_started_in_one_step():
     decider = Decider()
 
-    assert decider.tick(of(lane(2_000))).needed == 1
-    assert decider.tick(of(lane(60_000))).needed == 30
+    assert decider.tick(of(queue_key(2_000))).needed == 1
+    assert decider.tick(of(queue_key(60_000))).needed == 30
 
 
 def test_fewer_are_kept_only_after_a_quiet_time_and_a_quarter_of_them_leaves_at_once():
     decider = Decider()
-    decider.tick(of(lane(40_000)))
+    decider.tick(of(queue_key(40_000)))
 
-    found = [decider.tick(of(lane(2_000))).kept for _ in range(16)]
+    found = [decider.tick(of(queue_key(2_000))).kept for _ in range(16)]
 
     fell = [place for place, (before, after) in enumerate(pairwise(found)) if after < before]
     assert found[:2] == [20, 20]
@@ -172,20 +195,20 @@ def test_fewer_are_kept_only_after_a_quiet_time_and_a_quarter_of_them_leaves_at_
 
 def test_a_load_that_comes_back_within_the_quiet_time_finds_its_workers():
     decider = Decider()
-    decider.tick(of(lane(20_000)))
+    decider.tick(of(queue_key(20_000)))
 
     for _ in range(20):
-        assert decider.tick(of(lane(2_000))).kept == 10
-        assert decider.tick(of(lane(20_000))).kept == 10
+        assert decider.tick(of(queue_key(2_000))).kept == 10
+        assert decider.tick(of(queue_key(20_000))).kept == 10
 
 
 def test_whoever_left_by_itself_is_not_replaced_while_fewer_are_needed():
     decider = Decider()
-    decider.tick(of(lane(20_000)))
+    decider.tick(of(queue_key(20_000)))
 
-    staff = decider.tick(of(lane(4_000)))
+    target = decider.tick(of(queue_key(4_000)))
 
-    assert (staff.needed, staff.kept) == (2, 10)
+    assert (target.needed, target.kept) == (2, 10)
 
 
 @given(
@@ -194,7 +217,7 @@ def test_whoever_left_by_itself_is_not_replaced_while_fewer_are_needed():
 )
 def test_a_steady_load_changes_nothing_once_its_workers_are_there(backlog, noise):
     decider = Decider()
-    found = [decider.tick(of(lane(max(1, round(backlog * part))))).kept for part in noise]
+    found = [decider.tick(of(queue_key(max(1, round(backlog * part))))).kept for part in noise]
 
     assert found == sorted(found), "none leaves, so none is started anew"
 
@@ -204,49 +227,53 @@ def test_an_idle_fleet_comes_down_to_none(before, live):
     decider = Decider()
     decider.live = live
     for backlog in before:
-        decider.tick(of(lane(backlog)))
+        decider.tick(of(queue_key(backlog)))
 
     for _ in range(200):
-        staff = decider.tick(of())
+        target = decider.tick(of())
 
-    assert (staff.needed, staff.kept) == (0, 0)
+    assert (target.needed, target.kept) == (0, 0)
 
 
 @given(demands, limits, st.integers(0, 2_000), st.one_of(st.none(), st.integers(1, 50)))
 def test_what_is_decided_stays_within_the_bounds(demand, limits, live, ceiling):
-    staff = decide(Staffed(now_ms=NOW, pace=10.0), demand, limits, live=live, ceiling=ceiling)
+    target = decide(
+        ScalingState(now_ms=NOW, throughput=10.0), demand, limits, live=live, ceiling=ceiling
+    )
 
     most = min(limits.max_consumers, ceiling or limits.max_consumers)
-    assert 0 <= staff.needed <= staff.kept <= most
+    assert 0 <= target.needed <= target.kept <= most
 
 
 def test_a_decision_that_redis_has_lost_sends_nobody_away():
-    staff = decide(Staffed(now_ms=NOW), of(lane(10)), LIMITS, live=7)
+    target = decide(ScalingState(now_ms=NOW), of(queue_key(10)), LIMITS, live=7)
 
-    assert (staff.needed, staff.kept) == (1, 7)
+    assert (target.needed, target.kept) == (1, 7)
 
 
 def test_a_decision_is_out_of_date_when_two_ticks_did_not_come():
-    standing = Staffed(staff=Staff(kept=9, at_ms=NOW), version=3, now_ms=NOW + FRESH_MS)
+    standing = ScalingState(
+        target=ScalingTarget(kept=9, at_ms=NOW), version=3, now_ms=NOW + FRESH_MS
+    )
 
     assert is_fresh(standing)
     assert not is_fresh(replace(standing, now_ms=NOW + FRESH_MS + 1))
     assert not is_fresh(replace(standing, now_ms=NOW - FRESH_MS - 1))
-    assert not is_fresh(Staffed(now_ms=NOW))
+    assert not is_fresh(ScalingState(now_ms=NOW))
 
 
 def test_a_lower_ceiling_counts_at_once():
     decider = Decider()
-    decider.tick(of(lane(40_000)))
+    decider.tick(of(queue_key(40_000)))
 
-    staff = decide(decider.standing, of(lane(40_000)), LIMITS, live=20, ceiling=5)
+    target = decide(decider.standing, of(queue_key(40_000)), LIMITS, live=20, ceiling=5)
 
-    assert (staff.needed, staff.kept) == (5, 5)
+    assert (target.needed, target.kept) == (5, 5)
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 100))
 def test_some_invocations_are_always_allowed_and_never_more_than_the_ceiling(some, more, ceiling):
-    found = reserved(Staff(needed=some, kept=some + more), ceiling)
+    found = reserved(ScalingTarget(needed=some, kept=some + more), ceiling)
 
     assert 1 <= found <= ceiling
     assert found == ceiling or found >= some + more + SPARE

@@ -9,30 +9,38 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.config import FleetLimits
-from tests.kit.fleet import BAND, Demand, LaneDemand, Staff, Staffed, decide, needed_workers
-from tests.kit.worlds.fleet import MINUTE, NOW, Decider, lane, limits, paces
+from tests.kit.fleet import (
+    BAND,
+    Demand,
+    QueueDemand,
+    ScalingState,
+    ScalingTarget,
+    decide,
+    needed_workers,
+)
+from tests.kit.worlds.fleet import MINUTE, NOW, Decider, limits, queue_key, throughputs
 
 #: Lanes of all kinds: with paces of their own, held by workers, late or not.
-any_lanes = st.builds(
-    LaneDemand,
+any_queues = st.builds(
+    QueueDemand,
     backlog=st.integers(0, 50_000),
     seconds_left=st.one_of(st.none(), st.floats(-100, 3_000)),
     polite_per_second=st.one_of(st.just(math.inf), st.floats(0, 500)),
-    pace=st.one_of(st.none(), st.floats(0.5, 200)),
+    throughput=st.one_of(st.none(), st.floats(0.5, 200)),
     leased=st.integers(0, 500),
     drained=st.one_of(st.none(), st.floats(0, 500)),
 )
 any_demands = st.builds(
     Demand,
-    lanes=st.lists(any_lanes, max_size=4).map(tuple),
+    queues=st.lists(any_queues, max_size=4).map(tuple),
     polite_per_second=st.one_of(st.just(math.inf), st.floats(0, 500)),
 )
 
 
-@given(any_demands, limits, st.integers(0, 60), st.one_of(st.none(), paces))
-def test_a_steady_demand_comes_to_rest(demand, limits, live, pace):
+@given(any_demands, limits, st.integers(0, 60), st.one_of(st.none(), throughputs))
+def test_a_steady_demand_comes_to_rest(demand, limits, live, throughput):
     """Nobody is told to leave and started again for ever."""
-    decider = Decider(limits, pace)
+    decider = Decider(limits, throughput)
     decider.live = live
     found: list[tuple[int, int]] = []
     # What is late for ever gets one worker more at each look, up to the most.
@@ -45,10 +53,10 @@ def test_a_steady_demand_comes_to_rest(demand, limits, live, pace):
     pytest.fail(f"{found[-30:]}")
 
 
-def test_two_lanes_that_share_the_turns_of_a_host_are_not_staffed_to_and_fro():
-    slow = lane(5_000, pace=1.0, polite_per_second=40.0)
-    quick = lane(5_000, pace=4.0, polite_per_second=400.0, seconds_left=100.0)
-    shared = Demand(lanes=(slow, quick), polite_per_second=80.0)
+def test_two_queues_that_share_the_turns_of_a_host_are_not_staffed_to_and_fro():
+    slow = queue_key(5_000, throughput=1.0, polite_per_second=40.0)
+    quick = queue_key(5_000, throughput=4.0, polite_per_second=400.0, seconds_left=100.0)
+    shared = Demand(queues=(slow, quick), polite_per_second=80.0)
     limits = FleetLimits(max_consumers=100, requests_per_consumer=100)
     decider = Decider(limits)
     decider.tick(shared)
@@ -68,7 +76,7 @@ def test_two_lanes_that_share_the_turns_of_a_host_are_not_staffed_to_and_fro():
     any_demands,
     limits,
     st.builds(
-        Staff,
+        ScalingTarget,
         needed=st.integers(0, 50),
         kept=st.integers(0, 50),
         at_ms=st.sampled_from([0, NOW - MINUTE]),
@@ -78,8 +86,10 @@ def test_two_lanes_that_share_the_turns_of_a_host_are_not_staffed_to_and_fro():
     st.integers(0, 60),
     st.one_of(st.none(), st.integers(1, 60)),
 )
-def test_whatever_stood_before_nobody_needed_is_told_to_leave(demand, limits, staff, live, ceiling):
-    standing = Staffed(staff=staff, version=1, now_ms=NOW)
+def test_whatever_stood_before_nobody_needed_is_asked_to_leave(
+    demand, limits, target, live, ceiling
+):
+    standing = ScalingState(target=target, version=1, now_ms=NOW)
 
     found = decide(standing, demand, limits, live=live, ceiling=ceiling)
 
@@ -90,32 +100,36 @@ def test_whatever_stood_before_nobody_needed_is_told_to_leave(demand, limits, st
 class Burst:
     """Requests that come at once, and workers that are as quick as they are; a tick a minute."""
 
-    def __init__(self, requests: int, plan: float, pace: float, polite: float = math.inf) -> None:
+    def __init__(
+        self, requests: int, plan: float, throughput: float, polite: float = math.inf
+    ) -> None:
         self.left = float(requests)
-        self.plan, self.pace, self.polite = plan, pace, polite
-        self.decider = Decider(FleetLimits(max_consumers=20, quiet_seconds=90), pace=None)
+        self.plan, self.throughput, self.polite = plan, throughput, polite
+        self.decider = Decider(FleetLimits(max_consumers=20, quiet_seconds=90), throughput=None)
         self.workers: list[int] = []
         self.seconds = 0
 
     def demand(self) -> Demand:
         backlog = math.ceil(self.left)
-        found = lane(backlog, seconds_left=self.plan - self.seconds, polite_per_second=self.polite)
-        return Demand(lanes=(found,), polite_per_second=self.polite)
+        found = queue_key(
+            backlog, seconds_left=self.plan - self.seconds, polite_per_second=self.polite
+        )
+        return Demand(queues=(found,), polite_per_second=self.polite)
 
     def run(self) -> None:
         while self.left > 0 and self.seconds < 10 * self.plan:
             if self.seconds % 60 == 0:
                 self.decider.tick(self.demand(), 60_000)
-            rate = min(self.decider.live * self.pace, self.polite)
+            rate = min(self.decider.live * self.throughput, self.polite)
             self.left = max(0.0, self.left - rate)
             self.seconds += 1
             self.workers.append(self.decider.live)
             if self.seconds % 5 == 0:
-                self.decider.standing = replace(self.decider.standing, pace=self.pace)
+                self.decider.standing = replace(self.decider.standing, throughput=self.throughput)
 
 
 def test_a_burst_is_done_within_its_plan_by_as_few_as_can_do_it():
-    burst = Burst(20_000, plan=600, pace=16)
+    burst = Burst(20_000, plan=600, throughput=16)
 
     burst.run()
 
@@ -127,10 +141,10 @@ def test_a_burst_is_done_within_its_plan_by_as_few_as_can_do_it():
 
 
 @given(st.integers(1_000, 200_000), st.floats(300, 3_000), st.floats(4, 200))
-def test_a_plan_is_kept_wherever_the_stage_has_the_workers_for_it(requests, plan, pace):
-    burst = Burst(requests, plan, pace)
+def test_a_plan_is_kept_wherever_the_stage_has_the_workers_for_it(requests, plan, throughput):
+    burst = Burst(requests, plan, throughput)
     # One tick passes before anybody's pace is known, and one worker is on its own until then.
-    if requests > 20 * pace * (plan * 0.8 - 60):
+    if requests > 20 * throughput * (plan * 0.8 - 60):
         return
 
     burst.run()
@@ -139,7 +153,7 @@ def test_a_plan_is_kept_wherever_the_stage_has_the_workers_for_it(requests, plan
 
 
 def test_a_polite_burst_takes_its_time_with_no_more_workers_than_its_host_can_use():
-    burst = Burst(20_000, plan=600, pace=16, polite=20)
+    burst = Burst(20_000, plan=600, throughput=16, polite=20)
 
     burst.run()
 

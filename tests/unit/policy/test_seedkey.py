@@ -157,7 +157,7 @@ def test_a_biz_says_what_counts(rules, url, form):
     assert canonical(url, rules).url == form
 
 
-def test_what_was_dropped_is_told_with_the_reason():
+def test_what_was_dropped_is_reported_with_the_reason():
     url = "https://a.example.:443/x;jsessionid=1?utm_id=7&_=1767225600000&callback=cb1&s=1#top"
 
     assert [(each.what, each.why) for each in canonical(url).dropped] == [

@@ -86,7 +86,7 @@ def test_admissible_url_has_no_problem(url):
 
 
 @pytest.mark.parametrize(("url", "part"), INADMISSIBLE)
-def test_inadmissible_url_is_told_why(url, part):
+def test_inadmissible_url_is_reported_why(url, part):
     assert part in problem_with(url)
 
 

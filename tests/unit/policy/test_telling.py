@@ -9,14 +9,14 @@ from tests.kit.incidents import (
     CHUNK,
     Kind,
     Listener,
+    NotificationState,
     Place,
     Sent,
     Severity,
-    Telling,
     Word,
-    after_letter,
+    after_notification,
     bulletins,
-    letters,
+    notifications,
 )
 from tests.kit.worlds.incidents import MINUTE, START, an_incident
 
@@ -26,7 +26,7 @@ LIMITS = AlarmLimits(singly=3, messages_an_hour=5, digest_seconds=300)
 def test_a_few_incidents_are_a_message_each_the_gravest_first():
     down = an_incident(1, "", kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"))
 
-    sendings = letters([an_incident(0), down], Sent(), START, LIMITS)
+    sendings = notifications([an_incident(0), down], Sent(), START, LIMITS)
 
     assert [each.incidents for each in sendings] == [(down,), (an_incident(0),)]
     assert not any(each.sums_up for each in sendings)
@@ -35,44 +35,46 @@ def test_a_few_incidents_are_a_message_each_the_gravest_first():
 def test_a_storm_is_one_message_about_all_of_it():
     storm = [an_incident(n) for n in range(400)]
 
-    [sending] = letters(storm, Sent(), START, LIMITS)
+    [sending] = notifications(storm, Sent(), START, LIMITS)
 
     assert sending.sums_up
     assert len(sending.incidents) == 400
 
 
 def test_what_comes_while_a_storm_lasts_waits_for_the_next_sum():
-    before = after_letter(Sent(), START, sums_up=True)
+    before = after_notification(Sent(), START, sums_up=True)
     more = [an_incident(n) for n in range(4)]
 
-    assert letters(more, before, START + 4 * MINUTE, LIMITS) == []
-    [sending] = letters(more, before, START + 5 * MINUTE, LIMITS)
+    assert notifications(more, before, START + 4 * MINUTE, LIMITS) == []
+    [sending] = notifications(more, before, START + 5 * MINUTE, LIMITS)
     assert len(sending.incidents) == 4
 
 
 def test_a_full_hour_sums_up_even_one():
     before = Sent(sent_at=(START,) * 5)
 
-    [sending] = letters([an_incident(0)], before, START + MINUTE, LIMITS)
-    later = letters([an_incident(0)], before, START + timedelta(hours=1), LIMITS)
+    [sending] = notifications([an_incident(0)], before, START + MINUTE, LIMITS)
+    later = notifications([an_incident(0)], before, START + timedelta(hours=1), LIMITS)
 
     assert sending.sums_up
     assert [each.sums_up for each in later] == [False]
 
 
 def test_who_is_owed_nothing_gets_nothing():
-    quiet = an_incident(0, people=Telling(told=Word.OPENED), machines=Telling(told=Word.OPENED))
+    quiet = an_incident(
+        0, people=NotificationState(told=Word.OPENED), machines=NotificationState(told=Word.OPENED)
+    )
 
-    assert letters([quiet], Sent(), START, LIMITS) == []
+    assert notifications([quiet], Sent(), START, LIMITS) == []
     assert list(bulletins([quiet])) == []
 
 
 def test_phones_have_a_measure_of_their_own():
-    owing = {"phones": Telling(owed=Word.OPENED), "people": Telling()}
+    owing = {"phones": NotificationState(owed=Word.OPENED), "people": NotificationState()}
     grave = [an_incident(n, kind=Kind.STORAGE, **owing) for n in range(4)]
 
-    assert letters(grave, Sent(), START, LIMITS) == []
-    [sending] = letters(grave, Sent(), START, LIMITS, Listener.PHONES)
+    assert notifications(grave, Sent(), START, LIMITS) == []
+    [sending] = notifications(grave, Sent(), START, LIMITS, Listener.PHONES)
     assert (len(sending.incidents), sending.sums_up) == (4, True)
 
 
@@ -94,10 +96,10 @@ def test_people_never_get_more_than_the_hour_allows_and_nothing_is_left_out(new,
         now = START + minute * MINUTE
         owed += [an_incident(number + n) for n in range(count)]
         number += count
-        for sending in letters(owed, before, now, limits):
+        for sending in notifications(owed, before, now, limits):
             heard |= {each.id for each in sending.incidents}
             owed = [each for each in owed if each.id not in heard]
-            before = after_letter(before, now, sums_up=sending.sums_up)
+            before = after_notification(before, now, sums_up=sending.sums_up)
             sent.append(minute)
 
     assert len(heard) == number
@@ -112,7 +114,7 @@ def test_severity_decides_before_age():
     grave = replace(old, kind=Kind.STORAGE, place=Place(part="mongodb", name="main"), since=START)
 
     assert grave.severity is Severity.CRITICAL
-    assert [each.incidents[0] for each in letters([old, grave], Sent(), START, LIMITS)] == [
+    assert [each.incidents[0] for each in notifications([old, grave], Sent(), START, LIMITS)] == [
         grave,
         old,
     ]

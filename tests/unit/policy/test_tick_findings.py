@@ -68,7 +68,7 @@ def test_faults_that_somebody_bears_with_are_not_found():
     assert (finding.value, finding.threshold) == (4, 3)
 
 
-def test_a_look_has_it_as_a_finding_of_the_scheduler():
+def test_an_evaluation_has_it_as_a_finding_of_the_scheduler():
     look = judge(a_sample(ticked=Ticked(seconds_ago=600.0)), None, a_tree())
 
     assert the(look, Kind.SCHEDULER_FAULTS).place == SCHEDULER == Place(part="scheduler")

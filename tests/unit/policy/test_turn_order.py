@@ -17,12 +17,12 @@ def served(weights: dict[str, int], turns: int, of: Turns[str] | None = None) ->
     return [of.taken(of.order(weights)[0], weights) for _ in range(turns)]
 
 
-def test_a_weight_of_three_beside_one_has_thirty_of_forty_turns():
+def test_a_weight_of_three_beside_one_is_served_thirty_of_forty_times():
     assert Counter(served({"a": 3, "b": 1}, 40)) == {"a": 30, "b": 10}
 
 
 @given(weights_of)
-def test_a_round_gives_everybody_as_many_turns_as_it_weighs(weights):
+def test_a_round_serves_each_biz_as_often_as_its_weight(weights):
     whole = sum(weights.values())
     assert Counter(served(weights, whole)) == weights
 

@@ -25,7 +25,7 @@ def test_each_biz_has_one_finding_that_names_some_of_its_jobs():
     assert (shop.value, shop.said) == (1, "s: it wants memory 9.0 GB")
 
 
-def test_of_a_job_that_waits_it_is_told_since_when():
+def test_of_a_job_that_waits_it_is_reported_since_when():
     june = replace(an_unplaced("june"), since=datetime(2026, 3, 1, 12, 30, tzinfo=UTC))
 
     [docs] = unplaced_findings([june])

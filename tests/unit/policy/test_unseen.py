@@ -3,7 +3,7 @@
 from tests.kit.incidents import Finding, Kind, Life, Look, Place, hosts_to_watch, judge, unseen
 from tests.kit.monitoring import HostSample, Sample
 from tests.kit.queue import NodeHealth
-from tests.kit.worlds.incidents import START, Story, a_finding, a_look
+from tests.kit.worlds.incidents import START, Story, a_finding, an_evaluation
 from tests.kit.worlds.samples import a_sample, a_tree
 
 SHOP = a_finding(Kind.HOST_THROTTLED, Place(part="host", name="shop.example"))
@@ -16,7 +16,7 @@ UNLISTED = NodeHealth(part="redis", name="redis", up=False, error="no node answe
 
 
 def opened(*findings: Finding) -> Story:
-    return Story().look(*[a_look(*findings)] * 5)
+    return Story().look(*[an_evaluation(*findings)] * 5)
 
 
 def blind(story: Story, sample: Sample) -> frozenset[str]:
@@ -50,9 +50,9 @@ def test_of_a_cluster_that_is_partly_there_the_nodes_that_answer_are_known():
 
 def test_nothing_is_both_found_and_unknown_and_what_is_over_may_be_forgotten():
     story = opened(NODE)
-    assert unseen(story.known.values(), Sample(at=START), a_look(NODE)) == frozenset()
+    assert unseen(story.known.values(), Sample(at=START), an_evaluation(NODE)) == frozenset()
 
-    story.look(*[a_look()] * 5)
+    story.look(*[an_evaluation()] * 5)
 
     assert story.one.life is Life.OVER
     assert unseen(story.known.values(), Sample(at=START), Look()) == frozenset()
@@ -62,7 +62,7 @@ def test_hosts_with_incidents_are_asked_for_by_name_until_these_are_over():
     story = opened(SHOP, NODE)
     assert hosts_to_watch(story.known.values()) == ["shop.example"]
 
-    story.look(*[a_look(NODE)] * 5)
+    story.look(*[an_evaluation(NODE)] * 5)
 
     assert hosts_to_watch(story.known.values()) == []
 

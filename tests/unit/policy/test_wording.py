@@ -13,16 +13,16 @@ from tests.kit.incidents import (
     Kind,
     Life,
     Listener,
+    NotificationState,
     Place,
     Severity,
-    Telling,
     Word,
     bare_bulletin,
-    bare_letter,
+    bare_notification,
     bulletin,
     host_place,
     judge,
-    letter,
+    notification,
     part_place,
     summary,
 )
@@ -50,7 +50,7 @@ def fits(made) -> None:
 
 
 def test_a_message_says_what_where_since_when_how_bad_and_what_to_do():
-    made = letter("prod", an_incident(3, worst=40.0), LIMITS, NOW)
+    made = notification("prod", an_incident(3, worst=40.0), LIMITS, NOW)
 
     fits(made)
     assert made.subject == "crawlfleet prod warning: biz acme/b3: the backlog is too deep"
@@ -64,19 +64,22 @@ def test_a_message_says_what_where_since_when_how_bad_and_what_to_do():
 
 
 def test_a_reminder_says_that_it_lasts_and_when_the_next_one_comes():
-    people = Telling(owed=Word.REMINDER, told=Word.REMINDER, told_at=START, reminders=1)
+    people = NotificationState(owed=Word.REMINDER, told=Word.REMINDER, told_at=START, reminders=1)
 
-    made = letter("prod", an_incident(3, people=people), LIMITS, NOW)
+    made = notification("prod", an_incident(3, people=people), LIMITS, NOW)
 
     assert made.subject.startswith("crawlfleet prod still warning: biz acme/b3")
     assert "reminded in 4 h " in made.text
 
 
 def test_phones_read_what_is_owed_to_them():
-    telling = {"people": Telling(), "phones": Telling(owed=Word.REMINDER, told=Word.OPENED)}
-    grave = an_incident(3, kind=Kind.STORAGE, **telling)
+    notification_state = {
+        "people": NotificationState(),
+        "phones": NotificationState(owed=Word.REMINDER, told=Word.OPENED),
+    }
+    grave = an_incident(3, kind=Kind.STORAGE, **notification_state)
 
-    made = letter("prod", grave, LIMITS, NOW, Listener.PHONES)
+    made = notification("prod", grave, LIMITS, NOW, Listener.PHONES)
     many = summary("prod", [grave] * 3, NOW, Listener.PHONES)
 
     assert made.short.startswith("crawlfleet prod still CRITICAL: biz acme/b3")
@@ -85,11 +88,11 @@ def test_phones_read_what_is_owed_to_them():
 
 def test_the_end_says_how_long_it_took_and_whether_anybody_had_heard():
     over = {"life": Life.OVER, "over_at": START + timedelta(minutes=90)}
-    told = Telling(owed=Word.RECOVERED, told=Word.OPENED)
-    unheard = Telling(owed=Word.RECOVERED)
+    told = NotificationState(owed=Word.RECOVERED, told=Word.OPENED)
+    unheard = NotificationState(owed=Word.RECOVERED)
 
-    made = letter("prod", an_incident(3, people=told, **over), LIMITS, NOW)
-    silent = letter("prod", an_incident(3, people=unheard, **over), LIMITS, NOW)
+    made = notification("prod", an_incident(3, people=told, **over), LIMITS, NOW)
+    silent = notification("prod", an_incident(3, people=unheard, **over), LIMITS, NOW)
 
     assert made.subject.startswith("crawlfleet prod over: biz acme/b3")
     assert "after 1 h 30 min" in made.text
@@ -110,7 +113,9 @@ def test_a_sum_counts_everything_and_names_the_first_ones():
 
 
 def test_a_sum_of_different_words_says_how_many_of_each():
-    over = an_incident(1, life=Life.OVER, people=Telling(owed=Word.RECOVERED, told=Word.OPENED))
+    over = an_incident(
+        1, life=Life.OVER, people=NotificationState(owed=Word.RECOVERED, told=Word.OPENED)
+    )
     down = an_incident(
         2, kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"), said="no answer"
     )
@@ -163,7 +168,7 @@ def test_bare_messages_are_of_our_own_words_alone():
     odd = [an_incident(n, said="\N{SNOWMAN}", place=Place(part="host", name="odd")) for n in (1, 2)]
     whole, document = summary("prod", odd, NOW), bulletin("prod", odd, NOW)
 
-    made = bare_letter("prod", whole, odd)
+    made = bare_notification("prod", whole, odd)
     machines = json.loads(bare_bulletin("prod", document, odd, NOW).document)
 
     fits(made)
@@ -204,7 +209,7 @@ def test_no_message_carries_a_secret(text):
     ]
     for finding in found:
         incident = an_incident(1, kind=finding.kind, place=finding.place, said=finding.said)
-        made = letter("prod", incident, LIMITS, NOW)
+        made = notification("prod", incident, LIMITS, NOW)
         whole = made.subject + made.text + made.short
         whole += summary("prod", [incident] * 3, NOW).text
         whole += bulletin("prod", [incident], NOW).document
@@ -217,7 +222,7 @@ def test_names_are_said_as_they_are(name):
     """What follows a name is our own sentence, whatever the name looks like."""
     place = Place(tenant="acme", biz=name)
     incident = an_incident(1, place=place, said="12 wait, more than 10")
-    made = letter("prod", incident, LIMITS, NOW)
+    made = notification("prod", incident, LIMITS, NOW)
     title = "the backlog is too deep"
 
     assert made.subject == f"crawlfleet prod warning: biz acme/{name}: {title}"
@@ -237,7 +242,7 @@ def test_what_could_not_be_read_is_named_and_why_is_cleaned():
 
     assert finding.said == "ledger of acme/token: password: *** is wrong"
     said = an_incident(1, kind=finding.kind, place=finding.place, said=finding.said)
-    assert finding.said in letter("prod", said, LIMITS, NOW).text
+    assert finding.said in notification("prod", said, LIMITS, NOW).text
     assert finding.said in summary("prod", [said] * 9, NOW).text
     assert finding.said in bulletin("prod", [said], NOW).document
 
@@ -253,10 +258,12 @@ names = st.text(max_size=60)
     st.text(alphabet="abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=32),
 )
 def test_whatever_it_quotes_a_message_fits(kind, place, said, word, stage):
-    telling = Telling(owed=word)
-    incident = an_incident(1, kind=kind, place=place, said=said, people=telling, machines=telling)
+    notification_state = NotificationState(owed=word)
+    incident = an_incident(
+        1, kind=kind, place=place, said=said, people=notification_state, machines=notification_state
+    )
 
-    fits(letter(stage, incident, LIMITS, NOW))
+    fits(notification(stage, incident, LIMITS, NOW))
     fits(summary(stage, [incident] * 30, NOW))
 
 

@@ -46,7 +46,7 @@ def test_plain_data_is_read_whatever_the_protocol(value, protocol):
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("inside", [lambda evil: evil, lambda evil: {"meta": [evil]}], ids="ab")
-def test_a_malicious_pickle_does_nothing_and_is_told(tmp_path, protocol, inside):
+def test_a_malicious_pickle_does_nothing_and_is_reported(tmp_path, protocol, inside):
     trace = tmp_path / "trace"
     content = pickle.dumps(inside(Runs(os.system, f"touch {trace}")), protocol=protocol)
 

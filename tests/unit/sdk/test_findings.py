@@ -13,7 +13,7 @@ URL = "https://example.org/a"
 def five(api):
     for number in range(5):
         reason = "PageGone" if number < 3 else "Throttled"
-        api.findings.letter(number, reason=reason)
+        api.findings.dead_letter(number, reason=reason)
     return api
 
 
@@ -21,10 +21,10 @@ def five(api):
 
 
 def test_dead_letters_come_page_by_page_and_as_often_as_they_are_asked_for(client, five):
-    letters = client.dead_letters(BIZ, page_size=2)
+    dead_letters = client.dead_letters(BIZ, page_size=2)
 
-    assert [letter.id for letter in letters] == ["0", "1", "2", "3", "4"]
-    first = next(iter(letters))
+    assert [dead_letter.id for dead_letter in dead_letters] == ["0", "1", "2", "3", "4"]
+    first = next(iter(dead_letters))
     assert (first.reason, first.status, first.answer.seconds) == ("PageGone", 404, 0.25)
     assert first.sample is None
 
@@ -48,16 +48,16 @@ def test_a_filter_travels_whole(client, five):
     }
 
 
-def test_one_letter_has_everything(client, five):
-    letter = client.dead_letter(BIZ, "1")
+def test_one_dead_letter_has_everything(client, five):
+    dead_letter = client.dead_letter(BIZ, "1")
 
-    assert letter.sample.body == b"<h1>gone</h1>"
-    assert letter.timeline[0].why == "answered 404"
+    assert dead_letter.sample.body == b"<h1>gone</h1>"
+    assert dead_letter.timeline[0].why == "answered 404"
     with pytest.raises(NotFoundError):
         client.dead_letter(BIZ, "17")
 
 
-def test_a_letter_is_replayed_by_its_rule_as_it_was_or_is(client, five):
+def test_a_dead_letter_is_replayed_by_its_rule_as_it_was_or_is(client, five):
     assert client.replay(BIZ, "0").state == "pending"
     client.replay(BIZ, "1", rule="current")
 
@@ -72,7 +72,7 @@ def test_a_replay_and_a_purge_whose_answers_are_lost_have_happened_once(client, 
     five.faults.append(Fault(carry_out=True))
     client.purge(BIZ, "1")
 
-    assert list(five.findings.letters) == ["2", "3", "4"]
+    assert list(five.findings.dead_letters) == ["2", "3", "4"]
     with pytest.raises(NotFoundError):
         client.purge(BIZ, "1")
 
@@ -96,13 +96,13 @@ def test_all_that_are_meant_are_replayed_call_by_call(client, five):
 
 
 def test_a_limit_ends_a_purge_and_its_cursor_goes_on(client, five):
-    letters = client.dead_letters(BIZ)
+    dead_letters = client.dead_letters(BIZ)
 
-    done = letters.purge(limit=3, everything=True)
+    done = dead_letters.purge(limit=3, everything=True)
 
     assert (done.count, done.more, done.cursor) == (3, True, "2")
-    assert list(five.findings.letters) == ["3", "4"]
-    assert letters.purge(everything=True, cursor=done.cursor).count == 2
+    assert list(five.findings.dead_letters) == ["3", "4"]
+    assert dead_letters.purge(everything=True, cursor=done.cursor).count == 2
 
 
 def test_nobody_changes_everything_by_a_slip(client, five):
@@ -161,7 +161,7 @@ def test_workers_are_listed_with_what_they_hold(client, api):
     assert (found.worker, found.health, found.held, found.since) == ("w", "alive", 3, None)
 
 
-def test_coverage_is_told_by_rule_version_and_field(client, api):
+def test_coverage_is_reported_by_rule_version_and_field(client, api):
     fields = [{"name": "price", "count": 3, "share": 0.75}]
     api.findings.coverage = [
         {"rule": "detail", "version": "v2", "current": True, "records": 4, "fields": fields},
@@ -184,7 +184,7 @@ def test_coverage_is_told_by_rule_version_and_field(client, api):
 # ---- what is known of pages ----------------------------------------------------------------------
 
 
-def test_a_page_is_told_by_any_url_and_all_pages_by_their_sums(client, api):
+def test_a_page_is_reported_by_any_url_and_all_pages_by_their_sums(client, api):
     odd = "https://example.org/a?b=1&c=ü#x"
     api.findings.visit(odd)
     api.findings.visit(URL, next_at=None, visits=2, saved=0)

@@ -48,7 +48,7 @@ def test_a_pending_request_is_cancelled_once(client):
         client.cancel(BIZ, sent.id)
 
 
-def test_a_cancelling_whose_answer_was_lost_still_tells_that_it_worked(client, api):
+def test_a_cancelling_whose_answer_was_lost_still_reports_that_it_worked(client, api):
     sent = client.submit(BIZ, URL)
     api.faults.append(Fault(carry_out=True))
 
@@ -336,7 +336,7 @@ def test_a_schedule_is_paused_resumed_and_its_versions_read(client):
         client.pause_schedule(BIZ, "other")
 
 
-def test_the_next_runs_of_a_schedule_or_of_a_line_are_told(client, api):
+def test_the_next_runs_of_a_schedule_or_of_a_line_are_reported(client, api):
     client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=URL, rule="article")
 
     [run, back] = client.schedule_runs(BIZ, "nightly", 2)

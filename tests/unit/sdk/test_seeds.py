@@ -101,7 +101,7 @@ def test_seeds_come_page_by_page_and_as_often_as_they_are_asked_for(client, five
     assert five.calls[-1].params == {"segment": SEGMENT, "state": "failed", "limit": "500"}
 
 
-def test_totals_are_told(client, five):
+def test_totals_are_reported(client, five):
     [totals] = client.seed_totals(BIZ)
 
     assert (totals.segment, totals.ready, totals.failed) == (SEGMENT, 2, 3)

@@ -74,7 +74,7 @@ def test_all_spiders_are_read_page_by_page(client):
     ]
 
 
-def test_mistakes_and_conflicts_are_told(client, api):
+def test_errors_and_conflicts_are_reported(client, api):
     with pytest.raises(InvalidRequestError, match=r"start\.pattern"):
         put(client, pattern="https://{kind}/{page}")
     put(client)
@@ -83,7 +83,7 @@ def test_mistakes_and_conflicts_are_told(client, api):
         client.delete_spider(BIZ, "all")
 
 
-def test_a_deletion_whose_answer_is_lost_is_no_mistake(client, api):
+def test_a_deletion_whose_answer_is_lost_is_no_error(client, api):
     put(client)
     api.faults.append(Fault(carry_out=True))
 

@@ -79,7 +79,7 @@ def test_wrong_entries_are_answered_in_their_place_and_do_not_stop_the_others(cl
     assert str(results[1001].error) == f"Invalid request: url: {error.message}"
 
 
-def test_a_batch_without_one_acceptable_entry_gives_each_its_own_mistake(client, api):
+def test_a_batch_without_one_acceptable_entry_gives_each_its_own_error(client, api):
     results = client.submit(BIZ, ["ftp://x", {"url": URL, "rule": "unheard-of"}])
 
     assert [result.accepted for result in results] == [False, False]
@@ -158,7 +158,7 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_and_stored_once(client,
     assert all(result.repeated is fault.carry_out for result in results)
 
 
-def test_a_submission_that_is_too_slow_each_time_is_uncertain_and_tells_its_key(api, clock):
+def test_a_submission_that_is_too_slow_each_time_is_uncertain_and_reports_its_key(api, clock):
     api.faults.extend([Fault(carry_out=True, hang=True), Fault(503)])
     timeouts = Timeouts(connect_seconds=2, read_seconds=0.2, total_seconds=2)
     fleet = Client(api.url, KEY, timeouts=timeouts, retries=Retries(attempts=2), clock=clock)

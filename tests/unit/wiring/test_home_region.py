@@ -38,7 +38,7 @@ def test_parameters_and_secrets_are_read_at_home(parts_in, region, home_region):
     assert parts.secrets.read("crawlfleet/wide/redis") == "the token"
 
 
-def test_who_is_not_told_where_home_is_finds_nothing(parts_in):
+def test_who_is_not_reported_where_home_is_finds_nothing(parts_in):
     parts = parts_in(FAR, None)
 
     with pytest.raises(NoConfigurationError):

@@ -26,7 +26,7 @@ print(during, gc.get_freeze_count() > 100_000, enabled, len(looks) > 0)
 """
 
 
-def told_by(program: str) -> list[str]:
+def reported_by(program: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONPATH": os.pathsep.join(sys.path), "AWS_DEFAULT_REGION": "eu-central-1"},
@@ -39,7 +39,7 @@ def told_by(program: str) -> list[str]:
 
 
 def told(before: str = "", within: str = "") -> list[str]:
-    return told_by(_TOLD.format(before=before, within=within))
+    return reported_by(_TOLD.format(before=before, within=within))
 
 
 def test_nothing_is_looked_through_within_and_what_was_made_never_again():
@@ -65,7 +65,7 @@ def test_who_has_switched_the_collector_off_finds_it_off():
 def test_each_handler_is_imported_so(name: str):
     program = f"import gc, functions.{name}.handler; print(gc.get_freeze_count(), gc.isenabled())"
 
-    frozen, enabled = told_by(program)
+    frozen, enabled = reported_by(program)
 
     assert int(frozen) > 10_000
     assert enabled == "True"

@@ -36,7 +36,7 @@ def test_a_clock_that_is_set_back_keeps_nothing(clock):
     assert remembered() == 1
 
 
-def test_what_fails_is_asked_for_again_and_nothing_old_is_told(clock):
+def test_what_fails_is_asked_for_again_and_nothing_old_is_reported(clock):
     answers = iter([1, StoreUnavailableError("redis", "no answer"), 2])
 
     def find() -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
-    from crawlfleet.fleet.ports import Watch
+    from crawlfleet.fleet.ports import FailureDetector
     from crawlfleet.jobs.cancellation import CancellingPorts
     from crawlfleet.jobs.ports import DemandStore, JobReopening
     from crawlfleet.jobs.schedules.service import PlanningPorts
@@ -67,7 +67,7 @@ class Context(Protocol):
     @property
     def demands(self) -> "DemandStore": ...
     @property
-    def watch(self) -> "Watch": ...
+    def detector(self) -> "FailureDetector": ...
     @property
     def hosts(self) -> "HostPorts": ...
     @property

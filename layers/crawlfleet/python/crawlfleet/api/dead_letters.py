@@ -16,7 +16,7 @@ from crawlfleet.api.routing import ANY, CURSOR, JOB, LIMIT, SINCE, Call, Paramet
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Answer
 from crawlfleet.requests.dead_letters import service
-from crawlfleet.requests.dead_letters.models import LetterFilter, host_named
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
 from crawlfleet.requests.models import Tracked
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.submission.models import JobName
@@ -84,13 +84,13 @@ class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cursor: Annotated[str, Meta(max_length=200)] | None = None
 
 
-def letters_in(query: Mapping[str, str]) -> LetterFilter:
+def filter_in(query: Mapping[str, str]) -> DeadLetterFilter:
     """The filter in the parameters of a list."""
     for name in ("reason", "rule", "host", "text"):
         if not 1 <= len(query.get(name, "x")) <= 255:
             raise InvalidRequestError.of(name, "must be 1 to 255 signs")
     status = query.get("status")
-    return LetterFilter(
+    return DeadLetterFilter(
         reason=_reason(query.get("reason"), "reason"),
         status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
         rule=query.get("rule"),
@@ -102,7 +102,7 @@ def letters_in(query: Mapping[str, str]) -> LetterFilter:
     )
 
 
-def _many_in(body: bytes, shape: type[M]) -> tuple[M, LetterFilter]:
+def _many_in(body: bytes, shape: type[M]) -> tuple[M, DeadLetterFilter]:
     """Read which letters are changed; of ``all`` in the wrong place say where the right one is."""
     try:
         given = read(body, shape)
@@ -130,7 +130,7 @@ def _host(text: str | None, field: str) -> str | None:
     return host
 
 
-def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
+def _meant(given: FilterInput, *, all_of_them: bool) -> DeadLetterFilter:
     """The filter; nobody changes everything by a typo.
 
     Raises:
@@ -143,7 +143,7 @@ def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
     if all_of_them and not empty:
         message = "must not be true beside a filter: it means every dead letter"
         raise InvalidRequestError.of("all", message)
-    return LetterFilter(
+    return DeadLetterFilter(
         reason=_reason(given.reason, "filter.reason"),
         status=given.status,
         rule=given.rule,
@@ -236,9 +236,9 @@ class PurgedView(View, frozen=True, kw_only=True):
     more: bool
 
 
-def letter_view(letter: Tracked) -> LetterView:
+def dead_letter_view(dead_letter: Tracked) -> LetterView:
     """A dead letter of a list."""
-    request, body, answer = letter.request, letter.request.body, letter.answer
+    request, body, answer = dead_letter.request, dead_letter.request.body, dead_letter.answer
     return LetterView(
         id=str(request.id),
         queued_at=at(request.queued_at),
@@ -246,9 +246,9 @@ def letter_view(letter: Tracked) -> LetterView:
         rule=body.rule,
         rule_version=body.rule_version,
         job=request.job,
-        attempts=letter.attempts,
-        reason=letter.reason,
-        error=letter.error,
+        attempts=dead_letter.attempts,
+        reason=dead_letter.reason,
+        error=dead_letter.error,
         status=0 if answer is None else answer.status,
         answer=None
         if answer is None
@@ -261,21 +261,21 @@ def letter_view(letter: Tracked) -> LetterView:
     )
 
 
-def whole_letter_view(letter: Tracked, label: Callable[[int], str]) -> WholeLetterView:
+def whole_dead_letter_view(dead_letter: Tracked, label: Callable[[int], str]) -> WholeLetterView:
     """A dead letter alone."""
-    body, answer = letter.request.body, letter.answer
+    body, answer = dead_letter.request.body, dead_letter.answer
     return WholeLetterView(
-        **msgspec.structs.asdict(letter_view(letter)),
-        biz=letter.request.biz,
+        **msgspec.structs.asdict(dead_letter_view(dead_letter)),
+        biz=dead_letter.request.biz,
         method=body.method,
         headers=body.headers,
         params=body.params,
         body=body.body,
         meta=body.meta,
-        worker=letter.worker,
-        state=label(letter.state),
+        worker=dead_letter.worker,
+        state=label(dead_letter.state),
         sample=None if answer is None or not answer.sample else sample_view(answer),
-        timeline=[event_view(event) for event in letter.timeline],
+        timeline=[event_view(event) for event in dead_letter.timeline],
     )
 
 
@@ -307,14 +307,14 @@ def _text(answer: Answer) -> str | None:
 
 
 def _list(call: Call, biz: str) -> Response[str]:
-    meant, ports = letters_in(call.query), call.context.dead_letters
+    meant, ports = filter_in(call.query), call.context.dead_letters
     return page_of(
         call.limit,
-        lambda limit: service.list_letters(
+        lambda limit: service.list_dead_letters(
             ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
         ),
         lambda page: LettersView(
-            dead_letters=[letter_view(letter) for letter in page.items],
+            dead_letters=[dead_letter_view(dead_letter) for dead_letter in page.items],
             cursor=page.cursor,
             more=page.more,
         ),
@@ -322,8 +322,10 @@ def _list(call: Call, biz: str) -> Response[str]:
 
 
 def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    letter = service.look_at(call.context.dead_letters, call.tree, call.tenant, biz, id)
-    return shown(200, whole_letter_view(letter, labels_of(call, biz)))
+    dead_letter = service.get_dead_letter(
+        call.context.dead_letters, call.tree, call.tenant, biz, id
+    )
+    return shown(200, whole_dead_letter_view(dead_letter, labels_of(call, biz)))
 
 
 def _replay(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
@@ -364,7 +366,7 @@ def _purge_many(call: Call, biz: str) -> Response[str]:
     return shown(200, view)
 
 
-_LETTERS: Final = (
+_DEAD_LETTERS: Final = (
     Parameter(
         name="reason",
         meaning="Only those given up on for this kind of error.",
@@ -394,7 +396,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         method="GET",
         path="/v1/{biz}/dead-letters",
         summary="Requests that were given up on, oldest first: why, and the site's last answer.",
-        parameters=(*_LETTERS, CURSOR, LIMIT),
+        parameters=(*_DEAD_LETTERS, CURSOR, LIMIT),
         answers={200: LettersView},
         problems=ANY,
     ),

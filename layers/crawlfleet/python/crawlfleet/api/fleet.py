@@ -8,7 +8,13 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.responses import View, at, shown
 from crawlfleet.api.routing import ANY, Call, Route
 from crawlfleet.api.stats import RatesView, rates_of
-from crawlfleet.fleet.models import FleetSample, LaneSample, PoolSample, WorkersSample, WorkerStatus
+from crawlfleet.fleet.models import (
+    FleetSample,
+    PoolSample,
+    QueueSample,
+    WorkerHealth,
+    WorkersSample,
+)
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.monitoring import fleet_view as views
@@ -165,7 +171,7 @@ class FleetView(View, frozen=True, kw_only=True):
 
 def fleet_view(seen: Sample) -> FleetView:
     """The whole fleet."""
-    bizs = sorted(seen.lanes, key=_most_first)[:BIZS_SHOWN]
+    bizs = sorted(seen.queues, key=_most_first)[:BIZS_SHOWN]
     return FleetView(
         at=at(seen.at),
         revision=seen.revision,
@@ -173,7 +179,7 @@ def fleet_view(seen: Sample) -> FleetView:
         workers=None if seen.workers is None else headcount_view(seen.workers),
         pools=[] if seen.workers is None else [_pool_view(one) for one in seen.workers.pools],
         totals=_totals_view(seen.fleet),
-        bizs=[_lane_view(lane) for lane in bizs],
+        bizs=[_queue_view(queue_key) for queue_key in bizs],
         hosts=[host_view(host) for host in seen.hosts],
         hosts_seen=seen.hosts_seen,
         parts=[_part_view(look) for look in seen.parts],
@@ -213,7 +219,7 @@ def host_view(host: HostSample) -> HostView:
         interval_seconds=round(host.interval_seconds, 3),
         success_share=None if host.success_share is None else round(host.success_share, 4),
         latency_seconds=None if host.latency_seconds is None else round(host.latency_seconds, 4),
-        waiting=host.parked,
+        waiting=host.deferred,
         window_seconds=round(host.window_seconds, 1),
         asked=host.asked,
         failed=host.failed,
@@ -224,7 +230,7 @@ def host_view(host: HostSample) -> HostView:
 
 def _totals_view(fleet: FleetSample) -> FleetTotalsView:
     return FleetTotalsView(
-        bizs=fleet.lanes,
+        bizs=fleet.queues,
         queued=fleet.queued,
         leased=fleet.leased,
         delayed=fleet.delayed,
@@ -235,23 +241,25 @@ def _totals_view(fleet: FleetSample) -> FleetTotalsView:
     )
 
 
-def _lane_view(lane: LaneSample) -> LaneView:
-    depth, rates = lane.depth, None
-    if lane.submitted is not None and lane.processed is not None:
-        rates = RatesView(submitted=rates_of(lane.submitted), processed=rates_of(lane.processed))
+def _queue_view(queue_key: QueueSample) -> LaneView:
+    depth, rates = queue_key.depth, None
+    if queue_key.submitted is not None and queue_key.processed is not None:
+        rates = RatesView(
+            submitted=rates_of(queue_key.submitted), processed=rates_of(queue_key.processed)
+        )
     return LaneView(
-        tenant=lane.lane.tenant,
-        biz=lane.lane.biz,
+        tenant=queue_key.queue_key.tenant,
+        biz=queue_key.queue_key.biz,
         queued=None if depth is None else depth.queued,
         leased=None if depth is None else depth.leased,
         delayed=None if depth is None else depth.delayed,
-        oldest_seconds=round(lane.oldest_seconds, 3),
+        oldest_seconds=round(queue_key.oldest_seconds, 3),
         rates=rates,
-        planned_seconds=lane.planned_seconds,
-        finish_seconds=lane.finish_seconds,
-        late=lane.late,
-        dead=None if lane.ledger is None else lane.ledger.dead,
-        expired=None if lane.ledger is None else lane.ledger.expired,
+        planned_seconds=queue_key.planned_seconds,
+        finish_seconds=queue_key.finish_seconds,
+        late=queue_key.late,
+        dead=None if queue_key.ledger is None else queue_key.ledger.dead,
+        expired=None if queue_key.ledger is None else queue_key.ledger.expired,
     )
 
 
@@ -271,9 +279,9 @@ def _part_view(look: NodeHealth) -> PartView:
     )
 
 
-def _most_first(lane: LaneSample) -> tuple[bool, int, str, str]:
-    queued = 0 if lane.depth is None else lane.depth.queued
-    return not lane.late, -queued, lane.lane.tenant, lane.lane.biz
+def _most_first(queue_key: QueueSample) -> tuple[bool, int, str, str]:
+    queued = 0 if queue_key.depth is None else queue_key.depth.queued
+    return not queue_key.late, -queued, queue_key.queue_key.tenant, queue_key.queue_key.biz
 
 
 class WorkerView(View, frozen=True, kw_only=True):
@@ -303,24 +311,24 @@ class WorkersView(View, frozen=True, kw_only=True):
     workers: list[WorkerView]
 
 
-def worker_view(status: WorkerStatus) -> WorkerView:
+def worker_view(status: WorkerHealth) -> WorkerView:
     """A worker, with what it holds of the one biz that its card was cut down to."""
-    started = status.card.started_ms
+    started = status.worker_status.started_ms
     return WorkerView(
         worker=status.worker,
         health=status.health.value,
         phi=round(status.phi, 2),
         silent_seconds=round(max(status.beat_ms, status.silent_ms) / 1000, 3),
         since=at(from_ms(started)) if started else None,
-        held=sum(status.card.held.values()),
-        pool=status.card.pool,
-        done=status.card.done,
-        failed=status.card.failed,
+        held=sum(status.worker_status.held.values()),
+        pool=status.worker_status.pool,
+        done=status.worker_status.done,
+        failed=status.worker_status.failed,
     )
 
 
 def _list_workers(call: Call, biz: str) -> Response[str]:
-    ports = views.RosterPorts(watch=call.context.watch)
+    ports = views.RosterPorts(detector=call.context.detector)
     found = views.workers(ports, call.tree, call.tenant, biz)
     return shown(200, WorkersView(workers=[worker_view(status) for status in found]))
 

@@ -313,7 +313,7 @@ def _list(call: Call, biz: str) -> Response[str]:
 
 def _get(call: Call, biz: str, job: str) -> Response[str]:
     key = call.tenant, biz, job_name(job)
-    return _whole(call, service.look(call.context.jobs, call.tree, key, call.now))
+    return _whole(call, service.get_job(call.context.jobs, call.tree, key, call.now))
 
 
 def _cancel(call: Call, biz: str, job: str) -> Response[str]:
@@ -321,7 +321,7 @@ def _cancel(call: Call, biz: str, job: str) -> Response[str]:
     context = call.context
     cancelled = cancellation.cancel_job(context.cancelling, call.tree, key, call.by, context.now)
     try:
-        return _whole(call, service.look(context.jobs, call.tree, key, call.now))
+        return _whole(call, service.get_job(context.jobs, call.tree, key, call.now))
     except UnknownBizError:
         # It was removed, and its ledger with it: the job says so itself.
         return _whole(call, service.Seen(cancelled, Ledger()))

@@ -22,10 +22,10 @@ from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier import dispatch, service
 from crawlfleet.crawling.frontier.models import (
-    Offer,
-    Offered,
+    AddResult,
     Seed,
-    SeedsMeant,
+    SeedSelection,
+    SeedSpec,
     SeedState,
     SeedTotals,
 )
@@ -107,28 +107,28 @@ class SeedsChangeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 _seeds = msgspec.json.Decoder(SeedsInput)
 
 
-def offers_in(body: bytes) -> list[Offer | InvalidRequestError]:
+def specs_in(body: bytes) -> list[SeedSpec | InvalidRequestError]:
     """The offers of a batch; one that is wrong is its error, and the others go on without it.
 
     Raises:
         InvalidRequestError: the body is no batch of 1 to 1,000.
     """
     try:
-        return [_offer(one, index) for index, one in enumerate(_seeds.decode(body).seeds)]
+        return [_spec(one, index) for index, one in enumerate(_seeds.decode(body).seeds)]
     except inputs.UNREADABLE:
         pass
     top = inputs.read(body, dict[str, msgspec.Raw])
     entries = inputs.entries_in(top, "seeds", SeedInput)
-    return [_offer(inputs.entry_in(e, SeedInput, f"seeds[{i}]"), i) for i, e in enumerate(entries)]
+    return [_spec(inputs.entry_in(e, SeedInput, f"seeds[{i}]"), i) for i, e in enumerate(entries)]
 
 
-def meant_in(query: Mapping[str, str]) -> SeedsMeant:
+def meant_in(query: Mapping[str, str]) -> SeedSelection:
     """The filter in the parameters of a list."""
     given = {name: query[name] for name in ("segment", "state") if name in query}
     return _meant(inputs.read(msgspec.json.encode(given), SeedFilterInput))
 
 
-def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedsMeant | None]:
+def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedSelection | None]:
     """Which seeds are changed; the filter is None where they are named.
 
     Raises:
@@ -145,12 +145,12 @@ def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedsMeant | None]:
     return given, None if given.seeds else _meant(given.filter)
 
 
-def _meant(given: SeedFilterInput) -> SeedsMeant:
+def _meant(given: SeedFilterInput) -> SeedSelection:
     state = None if given.state is None else SeedState[given.state.upper()]
-    return SeedsMeant(segment=given.segment, state=state)
+    return SeedSelection(segment=given.segment, state=state)
 
 
-def _offer(one: SeedInput | InvalidRequestError, index: int) -> Offer | InvalidRequestError:
+def _spec(one: SeedInput | InvalidRequestError, index: int) -> SeedSpec | InvalidRequestError:
     if isinstance(one, InvalidRequestError):
         return one
     try:
@@ -159,7 +159,7 @@ def _offer(one: SeedInput | InvalidRequestError, index: int) -> Offer | InvalidR
         return error
     if one.job is not None and is_reserved(one.job):
         return InvalidRequestError.of(f"seeds[{index}].job", RESERVED)
-    return Offer(
+    return SeedSpec(
         url=one.url,
         rule=one.rule or "",
         meta=one.meta,
@@ -251,7 +251,7 @@ class SeedsChangedView(View, frozen=True, kw_only=True):
     more: bool
 
 
-def offer_view(answer: Offered | InvalidRequestError) -> OfferView:
+def offer_view(answer: AddResult | InvalidRequestError) -> OfferView:
     """What became of an offer."""
     if isinstance(answer, InvalidRequestError):
         return OfferView(accepted=False, error=document_of(answer))
@@ -265,19 +265,19 @@ def offer_view(answer: Offered | InvalidRequestError) -> OfferView:
 
 def seed_view(seed: Seed) -> SeedView:
     """A seed."""
-    offer = seed.offer
+    spec = seed.spec
     return SeedView(
         id=seed.id,
         segment=seed.segment,
         key=seed.key,
         state=seed.state.label,
-        url=offer.url,
-        rule=offer.rule,
-        depth=offer.depth,
-        meta=offer.meta,
-        headers=offer.headers,
-        job=offer.job,
-        found_by=None if offer.found_by is None else str(offer.found_by),
+        url=spec.url,
+        rule=spec.rule,
+        depth=spec.depth,
+        meta=spec.meta,
+        headers=spec.headers,
+        job=spec.job,
+        found_by=None if spec.found_by is None else str(spec.found_by),
         offered_at=at(seed.offered_at),
         due_at=at(seed.due_at),
         request_id=None if seed.request is None else str(seed.request),
@@ -293,15 +293,15 @@ def segment_view(totals: SeedTotals) -> SegmentView:
 
 
 def _offer_seeds(call: Call, biz: str) -> Response[str]:
-    offers = offers_in(call.body)
+    specs = specs_in(call.body)
     ports, tree = call.context.seeds, call.tree
-    answers = service.offer_seeds(ports, tree, call.tenant, biz, offers, call.now)
-    accepted = sum(isinstance(one, Offered) and one.accepted for one in answers)
+    answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
+    accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
     if accepted:
         # What is accepted begins at once, as far as there is room.
-        lane, found = biz_of(tree, call.tenant, biz)
+        queue_key, found = biz_of(tree, call.tenant, biz)
         try:
-            dispatch.hand_out(ports, tree, lane, found, call.now, most=accepted)
+            dispatch.dispatch(ports, tree, queue_key, found, call.now, most=accepted)
         except CrawlfleetError as error:
             warn("seeds are stored, and handed out by the next tick", error)
     wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]

@@ -88,7 +88,7 @@ def _get_visits(call: Call, biz: str) -> Response[str]:
     if url is None:
         found = service.totals(context.visits, call.tree, call.tenant, biz, call.now)
         return shown(200, VisitsView(visit=None, totals=totals_view(found)))
-    visit = service.look_at(
+    visit = service.get_visit(
         context.visits, call.tree, call.tenant, biz, url, context.seeds.resolver
     )
     return shown(200, VisitsView(visit=visit_view(visit), totals=None))

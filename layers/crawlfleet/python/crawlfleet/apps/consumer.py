@@ -24,9 +24,9 @@ from crawlfleet.apps.readers import REGISTRY, carry_spiders, check_reader
 from crawlfleet.apps.rounds import (
     advancing_ports,
     cancelling_ports,
+    reaper_ports,
     recovery_ports,
     seeding_ports,
-    watch_ports,
 )
 from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.crawling.executors.runner import SpiderExecutors
@@ -42,14 +42,14 @@ from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
-from crawlfleet.fleet.staffing import StaffingPorts
+from crawlfleet.fleet.staffing import CapacityPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
-from crawlfleet.jobs.bidding.bidder import ApplyingPorts
+from crawlfleet.jobs.bidding.bidder import BidderPorts
 from crawlfleet.jobs.bidding.prober import HttpProber
 from crawlfleet.jobs.bidding.probing import ProbingPorts
-from crawlfleet.jobs.bidding.redis import RedisBoard, RedisProbes
+from crawlfleet.jobs.bidding.redis import RedisBoard, RedisProbeCache
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel import names
@@ -69,17 +69,17 @@ def machine_readings(parts: Parts) -> MachineReadings:
     settings = parts.settings
     told = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
     return MachineReadings(
-        lambda_mb=function_memory_mb(os.environ), told_mb=told[0] if told else None
+        lambda_mb=function_memory_mb(os.environ), reported_mb=told[0] if told else None
     )
 
 
-def awarding_ports(parts: Parts, watch: Watch) -> AwardingPorts:
+def awarding_ports(parts: Parts, detector: FailureDetector) -> AwardingPorts:
     """What every worker and the scheduler award by."""
     return AwardingPorts(
         jobs=MongoJobs(parts.nodes),
         board=RedisBoard(parts.redis),
         demands=MongoDemands(parts.nodes),
-        watch=watch,
+        detector=detector,
         say=parts.log.info,
     )
 
@@ -94,7 +94,7 @@ def applying_ports(
     fetcher: Fetcher,
     readings: Readings,
     clock: Clock,
-) -> ApplyingPorts:
+) -> BidderPorts:
     """What a worker applies by; ``prober`` measures the ways that its own downloads take."""
     probing = ProbingPorts(
         config=parts.config,
@@ -102,10 +102,10 @@ def applying_ports(
         robots=robots,
         fetcher=fetcher,
         prober=prober,
-        book=RedisProbes(parts.redis),
+        book=RedisProbeCache(parts.redis),
         clock=clock,
     )
-    return ApplyingPorts(
+    return BidderPorts(
         config=parts.config,
         board=awarding.board,
         jobs=awarding.jobs,
@@ -116,7 +116,7 @@ def applying_ports(
     )
 
 
-def staffing_ports(parts: Parts) -> StaffingPorts:
+def capacity_ports(parts: Parts) -> CapacityPorts:
     """Everything on the real parts, as a worker of ``settings.pool`` has it.
 
     Raises:
@@ -124,8 +124,8 @@ def staffing_ports(parts: Parts) -> StaffingPorts:
     """
     settings = parts.settings
     pools = {
-        pool.name: StaffingPorts(
-            staffing=parts.staffing,
+        pool.name: CapacityPorts(
+            targets=parts.targets,
             workers=parts.workers_of(pool.name),
             waker=parts.waker_of(pool.function),
             pool=pool.name,
@@ -182,12 +182,12 @@ class Consumer:
             parts,
             replace(submission_ports(parts), waker=_Awake()),
             self._seeding.seeds,
-            self._recovery.watch,
+            self._recovery.detector,
         )
-        self._staffing = staffing_ports(parts)
+        self._targets = capacity_ports(parts)
         self._cancelling = cancelling_ports(parts)
         self._runs = RunPorts(readings=machine_readings(parts), demands=MongoDemands(parts.nodes))
-        self._awarding = awarding_ports(parts, self._recovery.watch)
+        self._awarding = awarding_ports(parts, self._recovery.detector)
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -242,10 +242,10 @@ class Consumer:
                 queue=parts.queue,
                 store=parts.store,
                 rules=self._rules,
-                workers=self._staffing.workers,
+                workers=self._targets.workers,
                 book=self._recovery.book,
-                staffing=self._staffing,
-                watching=watch_ports(self._recovery, self._hosts),
+                targets=self._targets,
+                reaper=reaper_ports(self._recovery, self._hosts),
                 recovery=self._recovery,
                 hosts=self._hosts,
                 robots=self._robots,

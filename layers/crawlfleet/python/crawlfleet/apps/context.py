@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
     from crawlfleet.fleet.ports import ConcurrencyLimit
     from crawlfleet.fleet.redis.registry import RedisWorkers
-    from crawlfleet.fleet.redis.staffing import RedisStaffing
+    from crawlfleet.fleet.redis.staffing import RedisScalingTargets
     from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
     from crawlfleet.kernel.redis.connection import RedisConnection
     from crawlfleet.kernel.secrets import SecretStore
@@ -129,11 +129,11 @@ class Parts:
         return RedisWorkers(self.redis, pool=pool)
 
     @cached_property
-    def staffing(self) -> "RedisStaffing":
+    def targets(self) -> "RedisScalingTargets":
         """How many workers there are to be."""
-        from crawlfleet.fleet.redis.staffing import RedisStaffing
+        from crawlfleet.fleet.redis.staffing import RedisScalingTargets
 
-        return RedisStaffing(self.redis)
+        return RedisScalingTargets(self.redis)
 
     @cached_property
     def nodes(self) -> "MongoNodes":

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.fleet.models import TickPart
-from crawlfleet.fleet.tick_status import TickPorts, tell_fault
+from crawlfleet.fleet.tick_status import TickPorts, report_fault
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.models import JobOrder
 from crawlfleet.jobs.mongo.store import MongoJobs
@@ -204,9 +204,9 @@ class EventStarts:
         telling: Is told what is refused.
     """
 
-    def __init__(self, parts: Parts, rules: RuleStore, telling: TickPorts) -> None:
+    def __init__(self, parts: Parts, rules: RuleStore, notification_state: TickPorts) -> None:
         self._parts = parts
-        self._telling = telling
+        self._reporting = notification_state
         self._ports = StartingPorts(
             jobs=MongoJobs(parts.nodes),
             spiders=MongoSpiders(parts.nodes),
@@ -246,5 +246,5 @@ class EventStarts:
             "an event starts nothing",
             extra={**said, "error": type(error).__name__, "reason": why},
         )
-        tell_fault(self._telling, TickPart.STARTS, what_failed(event), self._parts.now())
+        report_fault(self._reporting, TickPart.STARTS, what_failed(event), self._parts.now())
         return {"refused": why}

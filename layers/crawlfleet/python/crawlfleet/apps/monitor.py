@@ -17,8 +17,8 @@ from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.models import PoolState
-from crawlfleet.fleet.recovery.orphans import count_strays, lanes_by_tenant
-from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
 from crawlfleet.fleet.staffing import decided
 from crawlfleet.jobs.ports import JobStore
@@ -103,9 +103,9 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
     """What sampling needs, over the parts of this environment."""
     bizs, data = RedisBizs(parts.redis), RedisDataQueue(parts.redis)
 
-    def strays(tree: Tree, _: datetime) -> tuple[int, int]:
-        gone = sorted(bizs.gone(lanes_by_tenant(tree)))
-        return count_strays(gone, data, parts.queue, tree.further_pools)
+    def orphaned(tree: Tree, _: datetime) -> tuple[int, int]:
+        gone = sorted(bizs.gone(queues_by_tenant(tree)))
+        return count_orphaned(gone, data, parts.queue, tree.further_pools)
 
     return SamplingPorts(
         queue=parts.queue,
@@ -113,11 +113,11 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         store=parts.store,
         ledgers=parts.ledgers,
         workers=parts.workers,
-        watch=RedisWatch(parts.redis),
+        detector=RedisFailureDetector(parts.redis),
         hosts=RedisHosts(parts.redis),
         health=PartHealth(parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes),
-        decided=lambda: decided(parts.staffing),
-        strays=strays,
+        decided=lambda: decided(parts.targets),
+        orphaned=orphaned,
         ticked=RedisTicks(parts.redis).last,
         pools=lambda: pool_states(parts),
         unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
@@ -163,7 +163,7 @@ def pool_states(parts: Parts) -> list[PoolState]:
         PoolState(
             pool=pool,
             present=len(parts.workers_of(pool.name).live()),
-            staff=decided(parts.staffing, pool.name),
+            target=decided(parts.targets, pool.name),
         )
         for pool in parts.settings.pools
     ]

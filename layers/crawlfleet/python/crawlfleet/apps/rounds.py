@@ -15,21 +15,21 @@ from crawlfleet.crawling.frontier.ports import SeedStore
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet.mongo import MongoPoolBook
-from crawlfleet.fleet.ports import Watch
-from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
-from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.cancellation import CancellingPorts
 from crawlfleet.jobs.completion import EndingPorts
 from crawlfleet.jobs.expansion import ExpandingPorts
-from crawlfleet.jobs.mongo.reopening import MongoJobStates, MongoLostJobs
+from crawlfleet.jobs.mongo.reopening import MongoJobStates, MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.jobs.redis import RedisCancellations
 from crawlfleet.jobs.usage_averages import LearningPorts
 from crawlfleet.requests.mongo.ledger import MongoJournal
-from crawlfleet.requests.mongo.reclaim import MongoDisowning
-from crawlfleet.requests.queue.redis.recovery import RedisFilling, RedisLeaseBook
+from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
+from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
 from crawlfleet.requests.submission.service import SubmissionPorts
 
 #: What decides on the same page, for seeds and for visits alike.
@@ -62,7 +62,7 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
 
 
 def advancing_ports(
-    parts: Parts, submission: SubmissionPorts, seeds: SeedStore, watch: Watch
+    parts: Parts, submission: SubmissionPorts, seeds: SeedStore, detector: FailureDetector
 ) -> AdvancingPorts:
     """Everything on the real parts.
 
@@ -79,8 +79,8 @@ def advancing_ports(
             store=parts.store,
             learning=learning,
         ),
-        lost=MongoLostJobs(parts.nodes),
-        watch=watch,
+        lost=MongoOrphanedJobs(parts.nodes),
+        detector=detector,
     )
 
 
@@ -89,23 +89,23 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
     return RecoveryPorts(
         store=parts.store,
         ledgers=parts.ledgers,
-        disowning=MongoDisowning(parts.nodes),
+        revocation=MongoLeaseRevocation(parts.nodes),
         queue=parts.queue,
-        filling=RedisFilling(parts.redis),
+        rebuild=RedisQueueRebuild(parts.redis),
         book=RedisLeaseBook(parts.redis),
-        watch=RedisWatch(parts.redis),
+        detector=RedisFailureDetector(parts.redis),
         journal=MongoJournal(parts.nodes),
         pools=MongoPoolBook(parts.nodes),
     )
 
 
-def watch_ports(recovery: RecoveryPorts, hosts: Hosts) -> WatchPorts:
+def reaper_ports(recovery: RecoveryPorts, hosts: Hosts) -> ReaperPorts:
     """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
-    return WatchPorts(
-        watch=recovery.watch,
+    return ReaperPorts(
+        detector=recovery.detector,
         book=recovery.book,
         queue=recovery.queue,
         hosts=hosts,
-        disowning=recovery.disowning,
+        revocation=recovery.revocation,
         journal=recovery.journal,
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
-    from crawlfleet.fleet.ports import Watch
+    from crawlfleet.fleet.ports import FailureDetector
     from crawlfleet.jobs.cancellation import CancellingPorts
     from crawlfleet.jobs.ports import DemandStore, JobReopening
     from crawlfleet.jobs.schedules.service import PlanningPorts
@@ -94,7 +94,7 @@ class RouterContext:
             store=parts.store,
             queue=parts.queue,
             journal=MongoJournal(parts.nodes),
-            watch=self.watch,
+            detector=self.detector,
         )
 
     @cached_property
@@ -121,7 +121,7 @@ class RouterContext:
 
         parts = self._parts
         return DeadLetterPorts(
-            letters=MongoDeadLetters(parts.nodes),
+            dead_letters=MongoDeadLetters(parts.nodes),
             store=parts.store,
             queue=parts.queue,
             workers=parts.workers,
@@ -226,11 +226,11 @@ class RouterContext:
         return MongoDemands(self._parts.nodes)
 
     @cached_property
-    def watch(self) -> "Watch":
+    def detector(self) -> "FailureDetector":
         """For the statuses of workers."""
-        from crawlfleet.fleet.redis.registry import RedisWatch
+        from crawlfleet.fleet.redis.registry import RedisFailureDetector
 
-        return RedisWatch(self._parts.redis)
+        return RedisFailureDetector(self._parts.redis)
 
     @cached_property
     def hosts(self) -> "HostPorts":

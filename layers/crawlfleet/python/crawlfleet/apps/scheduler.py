@@ -13,9 +13,9 @@ from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
 from crawlfleet.apps.rounds import (
     advancing_ports,
     cancelling_ports,
+    reaper_ports,
     recovery_ports,
     seeding_ports,
-    watch_ports,
 )
 from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import Tree
@@ -24,14 +24,19 @@ from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.crawling.recrawl.service import RecrawlPorts, resubmit_due
-from crawlfleet.fleet.forecast import OutlookPorts
+from crawlfleet.fleet.forecast import ForecastPorts
 from crawlfleet.fleet.models import TickPart
-from crawlfleet.fleet.recovery.orphans import RehomingPorts, StrayPorts, rehome, tell_bizs
+from crawlfleet.fleet.recovery.orphans import (
+    OrphanedQueuePorts,
+    ReassignmentPorts,
+    reassign_removed_pools,
+    report_bizs,
+)
 from crawlfleet.fleet.recovery.reaper import stand_watch
 from crawlfleet.fleet.recovery.service import Recovered, recover
 from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
 from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
-from crawlfleet.fleet.tick_status import Faults, TickPorts, tell_tick
+from crawlfleet.fleet.tick_status import Faults, TickPorts, report_tick
 from crawlfleet.jobs.background import advance
 from crawlfleet.jobs.bidding.auction import AwardingPorts, award_jobs
 from crawlfleet.jobs.bidding.redis import RedisBoard
@@ -49,7 +54,7 @@ from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
-from crawlfleet.requests.queue.redis.stats import RedisOutlook, RedisOverview
+from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler
 
 #: A look at the workers takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
@@ -80,7 +85,7 @@ class Verbs:
     run_due: Callable[..., int] = run_due
     resubmit_due: Callable[..., int] = resubmit_due
     tend_seeds: Callable[..., int] = tend_seeds
-    tell_bizs: Callable[..., int] = tell_bizs
+    report_bizs: Callable[..., int] = report_bizs
     stand_watch: Callable[..., Sequence[str]] = stand_watch
     recover: Callable[..., Recovered] = recover
     scale_all: Callable[..., Mapping[str, Scaled]] = scale_all
@@ -95,7 +100,7 @@ class Scheduler:
         # Warnings of a tick count as faults of the part that is under way.
         self._faults = Faults()
         metrics = EmfMetrics(parts.settings.stage)
-        self._telling = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics)
+        self._reporting = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics)
         self._submission = submission_ports(parts)
         self._firing = FiringPorts(
             schedules=MongoSchedules(parts.nodes),
@@ -110,13 +115,13 @@ class Scheduler:
         self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = recovery_ports(parts)
-        self._rehoming = RehomingPorts(recovery=self._recovery, say=parts.log.warning)
+        self._reassignment = ReassignmentPorts(recovery=self._recovery, say=parts.log.warning)
         self._cancelling = cancelling_ports(parts)
         self._hosts = RedisHosts(parts.redis)
         self._learning = LearningPorts(
             demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes)
         )
-        self._strays = StrayPorts(
+        self._orphaned = OrphanedQueuePorts(
             bizs=RedisBizs(parts.redis),
             data=self._data,
             queue=parts.queue,
@@ -124,26 +129,26 @@ class Scheduler:
             say=parts.log.warning,
         )
         self._advancing = advancing_ports(
-            parts, self._submission, self._seeding.seeds, self._recovery.watch
+            parts, self._submission, self._seeding.seeds, self._recovery.detector
         )
         # Not all of apps.consumer: what probes sites is the workers'.
         self._awarding = AwardingPorts(
             jobs=self._advancing.expanding.jobs,
             board=RedisBoard(parts.redis),
             demands=MongoDemands(parts.nodes),
-            watch=self._recovery.watch,
+            detector=self._recovery.detector,
             say=parts.log.info,
         )
         self._scaling = ScalingPorts(
-            ahead=OutlookPorts(
-                outlook=RedisOutlook(parts.redis),
+            ahead=ForecastPorts(
+                sampler=RedisQueueSampler(parts.redis),
                 overview=RedisOverview(parts.redis),
                 data=self._data,
                 hosts=self._hosts,
                 store=parts.store,
                 jobs=self._advancing.expanding.jobs,
             ),
-            staffing=parts.staffing,
+            targets=parts.targets,
             workers=parts.workers,
             waker=parts.waker,
             limit=parts.limit,
@@ -156,7 +161,7 @@ class Scheduler:
                 for pool in parts.settings.pools
             },
         )
-        self._starts = EventStarts(parts, self._submission.rules, self._telling)
+        self._starts = EventStarts(parts, self._submission.rules, self._reporting)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
 
@@ -206,11 +211,11 @@ class Scheduler:
         try:
             tree = self._parts.config.current()
         except NoConfigurationError:
-            self._tell(began)
+            self._announce(began)
             raise
         done: dict[str, int] = {}
         self._clock.sync()
-        self._staff(done)
+        self._target(done)
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
             done["fires"] = self._verbs.run_due(self._firing, tree, self._parts.now(), time_left)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
@@ -235,24 +240,26 @@ class Scheduler:
                 self._seeding, tree, self._parts.now(), time_left
             )
         with faults.within(TickPart.BIZS, "it could not be told which bizs there are"):
-            done["strays"] = self._verbs.tell_bizs(self._strays, tree, self._parts.now())
+            done["strays"] = self._verbs.report_bizs(self._orphaned, tree, self._parts.now())
         self._clock.sync()
         with faults.within(TickPart.WATCH, "the workers could not be watched"):
-            watching = watch_ports(self._recovery, self._hosts)
-            dead = self._verbs.stand_watch(watching, tree, name, self._clock, time.sleep)
+            reaper = reaper_ports(self._recovery, self._hosts)
+            dead = self._verbs.stand_watch(reaper, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
         with faults.within(TickPart.RECOVERY, "nothing could be recovered"):
             recovered = self._verbs.recover(self._recovery, tree, name, self._clock(), time_left)
             done |= {"requeued": recovered.requeued, "expired": recovered.expired}
             done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
         with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
-            done["given_over"] = rehome(self._rehoming, tree, name, self._clock(), time_left)
+            done["given_over"] = reassign_removed_pools(
+                self._reassignment, tree, name, self._clock(), time_left
+            )
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
             done["learnt"] = learn_due(self._learning, self._parts.now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
-            self._staff(done)
+            self._target(done)
         done["faults"] = faults.counts.total()
-        self._tell(began)
+        self._announce(began)
         self._parts.log.info("ticked", extra=done)
         return done
 
@@ -262,8 +269,8 @@ class Scheduler:
         def left() -> float:
             return min(time_left(), ends_at - time.monotonic())
 
-        watch = self._recovery.watch
-        return cancel_jobs(self._cancelling, watch, tree, name, self._parts.now(), left)
+        detector = self._recovery.detector
+        return cancel_jobs(self._cancelling, detector, tree, name, self._parts.now(), left)
 
     def _award(
         self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
@@ -277,7 +284,7 @@ class Scheduler:
             awarded = award_jobs(self._awarding, tree, name, self._clock, left)
             done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
 
-    def _staff(self, done: dict[str, int]) -> None:
+    def _target(self, done: dict[str, int]) -> None:
         """Have as many workers as there should be; ``done`` is told what came of it."""
         with self._faults.within(TickPart.SCALING, "consumers could not be started"):
             before = dict(done)
@@ -285,8 +292,10 @@ class Scheduler:
             for key in [key for key in done if key.startswith("started")]:
                 done[key] += before.get(key, 0)
 
-    def _tell(self, began: float) -> None:
-        tell_tick(self._telling, self._faults.counts, time.monotonic() - began, self._parts.now())
+    def _announce(self, began: float) -> None:
+        report_tick(
+            self._reporting, self._faults.counts, time.monotonic() - began, self._parts.now()
+        )
 
 
 def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
@@ -294,7 +303,7 @@ def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
     told: dict[str, int] = {}
     for pool, scaled in found.items():
         at = "" if pool == MAIN_POOL else f"@{pool}"
-        told |= {f"wanted{at}": scaled.staff.needed, f"kept{at}": scaled.staff.kept}
+        told |= {f"wanted{at}": scaled.target.needed, f"kept{at}": scaled.target.kept}
         told[f"live{at}"] = scaled.live
         if scaled.limit is not None:
             told[f"limit{at}"] = scaled.limit

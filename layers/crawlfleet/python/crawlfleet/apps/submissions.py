@@ -4,7 +4,7 @@ from crawlfleet.apps.context import Parts
 from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
-from crawlfleet.requests.submission.service import Crew, SubmissionPorts
+from crawlfleet.requests.submission.service import PoolStarter, SubmissionPorts
 
 
 def submission_ports(parts: Parts) -> SubmissionPorts:
@@ -18,8 +18,8 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         intake=RememberedIntake(RedisIntake(parts.redis)),
         workers=parts.workers,
         waker=parts.waker,
-        crews={
-            pool.name: Crew(parts.workers_of(pool.name), parts.waker_of(pool.function))
+        starters={
+            pool.name: PoolStarter(parts.workers_of(pool.name), parts.waker_of(pool.function))
             for pool in parts.settings.pools
         },
     )

@@ -9,7 +9,7 @@ from crawlfleet import __version__
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.validation import digest_of
 from crawlfleet.fleet.models import PoolState, Ticked, WorkersSample
-from crawlfleet.fleet.redis.registry import RedisWatch
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.redis.staffing import RedisTicks
 from crawlfleet.fleet.status import headcount
 from crawlfleet.kernel.errors import CrawlfleetError
@@ -106,7 +106,10 @@ class Platform:
     def _headcount(self) -> WorkersSample | None:
         parts = self._parts
         try:
-            pulses, present = RedisWatch(parts.redis).pulses(), len(parts.workers.live())
+            heartbeats, present = (
+                RedisFailureDetector(parts.redis).heartbeats(),
+                len(parts.workers.live()),
+            )
             pools = [
                 PoolState(pool=pool, present=len(parts.workers_of(pool.name).live()))
                 for pool in parts.settings.pools
@@ -115,7 +118,7 @@ class Platform:
             warn("the workers could not be counted", error)
             return None
         limits = parts.config.current().stage.detector
-        return headcount(pulses, limits, present=present, pools=pools)
+        return headcount(heartbeats, limits, present=present, pools=pools)
 
     def _ticked(self) -> Ticked | None:
         try:
@@ -125,4 +128,4 @@ class Platform:
             return None
 
     def _find_at_work(self) -> AtWork:
-        return at_work(RedisWatch(self._parts.redis).pulses())
+        return at_work(RedisFailureDetector(self._parts.redis).heartbeats())

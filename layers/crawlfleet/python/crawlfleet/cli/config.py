@@ -229,7 +229,7 @@ def push(
             except ConfigError as error:
                 if delete:
                     raise
-                raise ConfigError(_told_apart(error.problems, documents)) from error
+                raise ConfigError(_distinguished(error.problems, documents)) from error
 
         prepared = prepare()
         if not yes and (prepared.put or prepared.deleted):
@@ -249,7 +249,7 @@ def push(
         after = f"{sentence}; in force within about five seconds"
         _say(as_json, written, after if changed else f"nothing to do; {sentence}")
         if not delete:
-            _tell_of_others(prepared.stored.documents, documents, folder)
+            _report_others(prepared.stored.documents, documents, folder)
 
 
 @config.command()
@@ -299,7 +299,7 @@ def diff(folder: Path, stage: str, state: Path | None, as_json: bool) -> None:
         click.get_current_context().exit(Exit.FAILED)
 
 
-def _tell_of_others(stored: Iterable[str], documents: Mapping[str, str], folder: Path) -> None:
+def _report_others(stored: Iterable[str], documents: Mapping[str, str], folder: Path) -> None:
     """Tell which documents of the stage stay in force though the folder lacks them."""
     others = sorted(set(stored) - documents.keys() - {CONFIG_STAGE})
     if others:
@@ -328,7 +328,9 @@ def _warn_of_resolvers(documents: Mapping[str, str]) -> None:
             )
 
 
-def _told_apart(problems: tuple[Problem, ...], documents: Mapping[str, str]) -> Iterator[Problem]:
+def _distinguished(
+    problems: tuple[Problem, ...], documents: Mapping[str, str]
+) -> Iterator[Problem]:
     """The problems, and of those in documents that the folder lacks, how to be rid of them."""
     for problem in problems:
         document, inside, _ = problem.field.partition(": ")

@@ -167,7 +167,7 @@ def replay(
         done = fleet.dead_letters(biz, **meant).replay(
             rule=rule, limit=limit, everything=everything, progress=advance
         )
-    return _tell("replayed", done, as_json)
+    return _announce("replayed", done, as_json)
 
 
 @dead.command()
@@ -202,7 +202,7 @@ def purge(
         done = fleet.dead_letters(biz, **meant).purge(
             limit=limit, everything=everything, progress=advance
         )
-    return _tell("purged", done, as_json)
+    return _announce("purged", done, as_json)
 
 
 def _one_way(ids: Sequence[str], meant: Meant, *, everything: bool, limit: int | None) -> None:
@@ -258,7 +258,7 @@ def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_jso
     return (codes or {Exit.FINE}).pop() if len(codes) < 2 else Exit.FAILED
 
 
-def _tell(word: str, done: "Changed", as_json: bool) -> int:
+def _announce(word: str, done: "Changed", as_json: bool) -> int:
     if as_json:
         emit({word: done.count, "skipped": done.skipped, "more": done.more})
         return Exit.FINE

@@ -57,7 +57,7 @@ def doctor(
     for saying in examine(api_url, api_key, bizs, folder):
         sayings.append(saying)
         if not as_json:
-            _tell(saying)
+            _announce(saying)
     level = worst(sayings)
     if as_json:
         emit(
@@ -74,7 +74,7 @@ def doctor(
     return Exit(EXITS[level])
 
 
-def _tell(saying: Saying) -> None:
+def _announce(saying: Saying) -> None:
     level = click.style(f"{NAMES[saying.level]:<7}", fg=_COLOURS[saying.level])
     click.echo(f"{level}{saying.check:<14}{printable(saying.said)}")
     if saying.do:

@@ -160,13 +160,13 @@ def of_fleet(fleet: "Fleet") -> list[Saying]:
                 "They are asked more slowly by themselves: `crawlfleet fleet` shows them.",
             )
         )
-    strays = (fleet.stray_items or 0) + (fleet.stray_requests or 0)
-    if strays:
+    orphaned = (fleet.stray_items or 0) + (fleet.stray_requests or 0)
+    if orphaned:
         found.append(
             Saying(
                 "strays",
                 Level.LOOK,
-                f"{strays:,} items and requests wait for bizs that there are not",
+                f"{orphaned:,} items and requests wait for bizs that there are not",
                 "The scheduler's log names them; push a biz of that name.",
             )
         )

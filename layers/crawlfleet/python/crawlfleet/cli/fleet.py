@@ -99,9 +99,9 @@ def headline(found: "Fleet") -> str:
     lines = [workers, work]
     if found.config_refused:
         lines.append(f"a newer configuration is refused: {found.config_refused}")
-    strays = (found.stray_items or 0) + (found.stray_requests or 0)
-    if strays:
-        lines.append(f"{strays:,} items and requests wait for bizs that there are not")
+    orphaned = (found.stray_items or 0) + (found.stray_requests or 0)
+    if orphaned:
+        lines.append(f"{orphaned:,} items and requests wait for bizs that there are not")
     return "\n".join(lines)
 
 

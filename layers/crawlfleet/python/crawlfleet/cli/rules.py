@@ -53,8 +53,8 @@ def show_yield(trial: Trial, name: str, records: int, *, follows: bool) -> None:
         note(f"{name}: no record: `items` matched nothing on this page. Does it still fit?")
     if follows:
         _show_links(trial)
-    _tell_of(trial.rejected, trial.rejected_count, "would not be stored")
-    _tell_of(trial.left_out, trial.left_out_count, "left out")
+    _report_of(trial.rejected, trial.rejected_count, "would not be stored")
+    _report_of(trial.left_out, trial.left_out_count, "left out")
     if not (given or fields or follows or trial.left_out_count):
         note(
             f"{name}: no record, no link: nothing on this page is what it looks for. Is it such a "
@@ -62,7 +62,7 @@ def show_yield(trial: Trial, name: str, records: int, *, follows: bool) -> None:
         )
 
 
-def _tell_of(told: tuple[str, ...], count: int, what: str) -> None:
+def _report_of(told: tuple[str, ...], count: int, what: str) -> None:
     for one in told:
         note(f"{what}: {one}")
     if count > len(told):
@@ -195,9 +195,9 @@ def try_one(
         hint = "a rule by its name is tried with --remote"
         raise click.BadParameter(f"Path '{rule_file}' does not exist; {hint}.", param_hint="RULE")
     chosen = choose(rule_file, biz, name)
-    problems = _mistakes(chosen)
+    problems = _errors(chosen)
     if problems:
-        _tell(Trial(problems=tuple(problems)), as_json)
+        _announce(Trial(problems=tuple(problems)), as_json)
         kind = "rule" if isinstance(chosen.reader, Rule) else "spider"
         note(f"{counted(len(problems), 'mistake')} in the {kind}; the page was not looked at")
         return Exit.BAD_INPUT
@@ -215,7 +215,7 @@ def try_one(
     return Exit.FAILED if refused or trial.problems or trial.rejected_count else Exit.FINE
 
 
-def _mistakes(chosen: Chosen) -> list[Problem]:
+def _errors(chosen: Chosen) -> list[Problem]:
     """What keeps the rule or spider from being put in force, its schema included."""
     from crawlfleet.config.rule_validation import shape_problems
     from crawlfleet.config.validation import target_problems
@@ -248,7 +248,7 @@ def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
     return read_page(parts, reader, page, body, "", "")
 
 
-def _tell(trial: Trial, as_json: bool) -> None:
+def _announce(trial: Trial, as_json: bool) -> None:
     if as_json:
         emit(trial)
         return

@@ -195,7 +195,7 @@ def next_runs(
 @speaks_to_api
 def pause(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Let a schedule rest until it is resumed."""
-    return _tell(fleet.pause_schedule(biz, name), as_json)
+    return _announce(fleet.pause_schedule(biz, name), as_json)
 
 
 @schedule.command()
@@ -204,7 +204,7 @@ def pause(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @speaks_to_api
 def resume(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Have a schedule fire again; what it has missed meanwhile stays missed."""
-    return _tell(fleet.resume_schedule(biz, name), as_json)
+    return _announce(fleet.resume_schedule(biz, name), as_json)
 
 
 @schedule.command()
@@ -268,7 +268,7 @@ def delete(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     return Exit.FINE
 
 
-def _tell(found: "Schedule", as_json: bool) -> int:
+def _announce(found: "Schedule", as_json: bool) -> int:
     if as_json:
         emit(found)
     else:

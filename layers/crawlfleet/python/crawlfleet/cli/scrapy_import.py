@@ -79,7 +79,7 @@ class Report:
             ("start URLs", self.found.start_urls),
         ]
         draw(table(["found", "number>"], rows))
-        _tell("not readable", self.unreadable)
+        _announce("not readable", self.unreadable)
         for one in self.first_unreadable:
             url = one["url"] or "which has no URL that can be seen"
             note(f"  request {one['place']} of the queue, {url}: {one['why']}")
@@ -172,7 +172,7 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
         elif options["yes"]:
             for what, number in report.done.items():
                 click.echo(f"{what}: {number}")
-            _tell("not accepted", report.rejected)
+            _announce("not accepted", report.rejected)
         else:
             note("nothing was changed: --yes takes it over")
     return Exit.FINE if report.whole or not options["yes"] else Exit.FAILED
@@ -218,7 +218,7 @@ def _nothing(source: "RedisSource", keys: "SourceKeys", options: dict[str, Any])
 def _survey(source: "RedisSource", as_json: bool) -> Report:
     from crawlfleet.scrapy.redis_source import Asked
 
-    make = source.make_of_fingerprints()
+    make = source.find_fingerprinter()
     report = Report(source.counts(), make)
     with progress("looking", hidden=as_json) as advance:
         for place, each in enumerate(source.requests(make), start=1):
@@ -318,7 +318,7 @@ def _to_scheduler(
                 f"these are of {make or 'Scrapy'!r}: import into another --crawl, or flush that one"
             )
         if make:
-            crawl.made_as(make)
+            crawl.set_fingerprinter(make)
         new = seen = 0
         with progress("queueing", hidden=as_json) as advance:
             for queued, of in queue_all(crawl, map(pushed_of, readable(source.requests(make)))):
@@ -361,7 +361,7 @@ def _needs_scrapy() -> None:
         raise ConfigError([Problem("scrapy", message)]) from error
 
 
-def _tell(what: str, reasons: Counter[str]) -> None:
+def _announce(what: str, reasons: Counter[str]) -> None:
     for why, number in reasons.most_common(_SHOWN):
         note(f"{number} {what}: {why}")
     if len(reasons) > _SHOWN:

@@ -197,7 +197,7 @@ def release(
         )
     if not done.count:
         _refuse_unknown(fleet, biz, segment)
-    return _tell("released", done, as_json)
+    return _announce("released", done, as_json)
 
 
 @seeds.command()
@@ -232,7 +232,7 @@ def forget(
         done = fleet.seeds(biz, **meant).forget(
             limit=limit, everything=everything, progress=advance
         )
-    return _tell("forgot", done, as_json)
+    return _announce("forgot", done, as_json)
 
 
 @seeds.command()
@@ -352,7 +352,7 @@ def _named(word: str, count: int, ids: Sequence[str], as_json: bool) -> int:
     return Exit.NOT_FOUND if left else Exit.FINE
 
 
-def _tell(word: str, done: "Changed", as_json: bool) -> int:
+def _announce(word: str, done: "Changed", as_json: bool) -> int:
     if as_json:
         emit({word: done.count, "more": done.more})
         return Exit.FINE

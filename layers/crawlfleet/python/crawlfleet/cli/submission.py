@@ -326,7 +326,7 @@ def _send(
 ) -> None:
     told = 0
 
-    def tell_unsent(before: float) -> None:
+    def report_unsent(before: float) -> None:
         """Note the lines that were not sent, up to that one: in their order among the others."""
         nonlocal told
         while told < len(entries.refusals) and entries.refusals[told].line < before:
@@ -337,7 +337,7 @@ def _send(
     with progress("submitted") as advance:
         try:
             for result in fleet.submit_each(biz, entries, **options):
-                tell_unsent(entries.line(result.index))
+                report_unsent(entries.line(result.index))
                 if result.id is not None:
                     report.accept(result.id, result)
                 else:
@@ -345,7 +345,7 @@ def _send(
                     report.refuse(entries.place(result.index), str(error), result.url, error)
                 advance(result.index + 1, None)
         finally:
-            tell_unsent(math.inf)
+            report_unsent(math.inf)
 
 
 def _placed(error: "ProblemDocument | None", entries: Entries) -> "ProblemDocument | None":

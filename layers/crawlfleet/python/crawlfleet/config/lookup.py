@@ -25,7 +25,7 @@ from crawlfleet.kernel.errors import (
     UnknownTenantError,
 )
 from crawlfleet.kernel.names import DEFAULT_TENANT
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane, bound
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
 
 
 def tenant_of(tree: Tree, api_key_id: str | None, default_key_id: str | None) -> str:
@@ -77,7 +77,7 @@ def readable_tenants(tree: Tree, tenant: str) -> tuple[str, ...] | None:
     return None if operates(tree, tenant) else (tenant,)
 
 
-def biz_of(tree: Tree, tenant: str, name: str) -> tuple[Lane, Biz]:
+def biz_of(tree: Tree, tenant: str, name: str) -> tuple[QueueKey, Biz]:
     """The tenant's biz and its lane.
 
     Raises:
@@ -90,12 +90,12 @@ def biz_of(tree: Tree, tenant: str, name: str) -> tuple[Lane, Biz]:
     if biz is None:
         message = f"there is no biz called {name[:64]!r}"
         raise UnknownBizError(message)
-    return Lane(tenant, name, biz.queue), biz
+    return QueueKey(tenant, name, biz.queue), biz
 
 
-def nodes_of(tree: Tree, lane: Lane) -> frozenset[str]:
+def nodes_of(tree: Tree, queue_key: QueueKey) -> frozenset[str]:
     """The nodes of MongoDB that the ledger of a lane's biz is on."""
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     return frozenset(node for generation in biz.generations for node in generation.nodes)
 
 
@@ -117,19 +117,20 @@ def shares_work(stage: Stage, pool: str) -> bool:
     return pool == MAIN_POOL or not pool_limits(stage, pool).bound_only
 
 
-def serves(stage: Stage, pool: str, lane: Lane) -> bool:
+def serves(stage: Stage, pool: str, queue_key: QueueKey) -> bool:
     """Whether workers of a pool take work of a lane.
 
-    >>> [serves(Stage(), pool, Lane("a", "b", "main@large")) for pool in ("main", "large", "far")]
+    >>> queue_key = QueueKey("a", "b", "main@large")
+    >>> [serves(Stage(), pool, queue_key) for pool in ("main", "large", "far")]
     [False, True, False]
     """
-    return shares_work(stage, pool) if lane.pool is None else lane.pool == pool
+    return shares_work(stage, pool) if queue_key.pool is None else queue_key.pool == pool
 
 
-def served_lanes(tree: Tree, pool: str) -> tuple[Lane, ...]:
+def served_queues(tree: Tree, pool: str) -> tuple[QueueKey, ...]:
     """The lanes whose work workers of a pool take, those that are bound for it first."""
-    own = tree.bound_lanes(pool)
-    return (*own, *tree.lanes()) if shares_work(tree.stage, pool) else own
+    own = tree.bound_queues(pool)
+    return (*own, *tree.queues()) if shares_work(tree.stage, pool) else own
 
 
 def limits_of(stage: Stage, pool: str) -> FleetLimits:
@@ -142,23 +143,23 @@ def limits_of(stage: Stage, pool: str) -> FleetLimits:
     )
 
 
-def lanes_beside(tree: Tree, lane: Lane) -> tuple[Lane, ...]:
+def queues_beside(tree: Tree, queue_key: QueueKey) -> tuple[QueueKey, ...]:
     """What else a biz has, beside its usual lane: one lane for each further pool."""
-    return tuple(bound(lane, pool) for pool in tree.further_pools)
+    return tuple(bound(queue_key, pool) for pool in tree.further_pools)
 
 
-def lane_of(lane: Lane, pool: str | None) -> Lane:
+def queue_key_of(queue_key: QueueKey, pool: str | None) -> QueueKey:
     """Where a request of the biz is queued that is bound for a pool, or for none."""
-    return bound(lane, MAIN_POOL if pool is None else pool)
+    return bound(queue_key, MAIN_POOL if pool is None else pool)
 
 
-def every_lane(tree: Tree, beside: Iterable[str] = ()) -> tuple[Lane, ...]:
+def every_queue(tree: Tree, beside: Iterable[str] = ()) -> tuple[QueueKey, ...]:
     """The lanes of all pools: whoever looks for what the dead held has to look at all of them.
 
     ``beside`` are pools that this configuration may know nothing of, as live workers name them.
     """
     pools = sorted({*tree.further_pools, *beside} - {MAIN_POOL})
-    return (*tree.lanes(), *(lane for pool in pools for lane in tree.bound_lanes(pool)))
+    return (*tree.queues(), *(queue_key for pool in pools for queue_key in tree.bound_queues(pool)))
 
 
 class ConfigCentre(Protocol):

@@ -35,7 +35,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FleetLimits, Needs, Stage, Tree
-from crawlfleet.fleet.models import Demand, LaneDemand, Shown, Staff, Staffed
+from crawlfleet.fleet.models import Demand, QueueDemand, ScalingState, ScalingTarget, Throughput
 from crawlfleet.fleet.staffing import is_fresh
 from crawlfleet.requests.queue.stats import KEPT_SECONDS
 
@@ -54,16 +54,16 @@ LEAST_BUSY: Final = 0.25
 #: Below this nothing is learnt: a worker that deals with a page in 100 seconds is stuck.
 SLOWEST: Final = 0.01
 #: What one worker's showing weighs beside what is known: each shows some every few seconds.
-PACE_WEIGHT: Final = 0.1
+THROUGHPUT_WEIGHT: Final = 0.1
 #: Lanes whose own pace is kept, at most: of others that of all counts.
-MOST_PACES: Final = 500
+MOST_THROUGHPUTS: Final = 500
 #: A lane that goes on at this part of what its hosts may be asked for is held up by them.
 HELD_UP: Final = 0.9
 #: Of invocations that are no workers, such as trials of rules, and of wake-ups by submissions.
 SPARE: Final = 2
 
 
-def capacity(per_second: float, busy: float) -> Shown | None:
+def capacity(per_second: float, busy: float) -> Throughput | None:
     """What a worker could do in a second that has done so much with that part of itself.
 
     None if that is nothing to go by. ``busy`` is the part of its runners that were at work, on
@@ -80,11 +80,11 @@ def capacity(per_second: float, busy: float) -> Shown | None:
     if per_second < SLOWEST or busy <= 0:
         return None
     if busy < LEAST_BUSY:
-        return Shown(pace=per_second, is_least=True)
-    return Shown(pace=per_second / min(1.0, busy))
+        return Throughput(per_second=per_second, is_least=True)
+    return Throughput(per_second=per_second / min(1.0, busy))
 
 
-def learnt(known: float | None, shown: Shown) -> float | None:
+def learnt(known: float | None, shown: Throughput) -> float | None:
     """What is known of a pace when one has been shown; muster.lua does the same.
 
     What a nearly idle worker has done can raise it and never lower it, and is no beginning: the
@@ -96,35 +96,43 @@ def learnt(known: float | None, shown: Shown) -> float | None:
     (10.0, None)
     """
     if known is None:
-        return None if shown.is_least else shown.pace
-    if shown.is_least and shown.pace < known:
+        return None if shown.is_least else shown.per_second
+    if shown.is_least and shown.per_second < known:
         return known
-    return known + (shown.pace - known) * PACE_WEIGHT
+    return known + (shown.per_second - known) * THROUGHPUT_WEIGHT
 
 
-def guessed_pace(limits: FleetLimits) -> float:
+def assumed_throughput(limits: FleetLimits) -> float:
     """A worker's rate before any was measured."""
     return limits.concurrency / GUESSED_SECONDS
 
 
 def needed_workers(
-    demand: Demand, pace: float, limits: FleetLimits, most: int, load: float = 1.0, live: int = 0
+    demand: Demand,
+    throughput: float,
+    limits: FleetLimits,
+    most: int,
+    load: float = 1.0,
+    live: int = 0,
 ) -> int:
     """How many workers are needed for ``load`` times the demand, ``most`` at most.
 
     ``pace`` is a worker's where a lane has none of its own; ``live`` work now.
 
-    >>> lane = LaneDemand(backlog=20_000, seconds_left=600)
-    >>> needed_workers(Demand(lanes=(lane,)), 16.0, FleetLimits(max_consumers=9), 9)
+    >>> queue_key = QueueDemand(backlog=20_000, seconds_left=600)
+    >>> needed_workers(Demand(queues=(queue_key,)), 16.0, FleetLimits(max_consumers=9), 9)
     3
     """
-    parts = [_lane_workers(lane, pace, limits, load) for lane in demand.lanes]
-    made = sum(part * (lane.pace or pace) for part, lane in zip(parts, demand.lanes, strict=True))
+    parts = [_queue_workers(queue_key, throughput, limits, load) for queue_key in demand.queues]
+    made = sum(
+        part * (queue_key.throughput or throughput)
+        for part, queue_key in zip(parts, demand.queues, strict=True)
+    )
     usable = min(1.0, demand.polite_per_second / made) if made else 1.0
-    held = sum(lane.leased for lane in demand.lanes)
+    held = sum(queue_key.leased for queue_key in demand.queues)
     total = 0.0
-    for part, lane in zip(parts, demand.lanes, strict=True):
-        now = live * lane.leased / held if held and is_late(lane) else 0.0
+    for part, queue_key in zip(parts, demand.queues, strict=True):
+        now = live * queue_key.leased / held if held and is_late(queue_key) else 0.0
         total += max(part * usable, now)
     # Sums of parts are not exact: 3 of them must not become 4.
     needed = math.ceil(min(total, float(most)) - 1e-9)
@@ -133,37 +141,45 @@ def needed_workers(
     return min(max(limits.min_consumers, needed), most)
 
 
-def _lane_workers(lane: LaneDemand, pace: float, limits: FleetLimits, load: float) -> float:
-    if not lane.backlog:
+def _queue_workers(
+    queue_key: QueueDemand, throughput: float, limits: FleetLimits, load: float
+) -> float:
+    if not queue_key.backlog:
         return 0.0
-    pace = lane.pace or pace
-    if lane.seconds_left is None:
-        asked = lane.backlog / limits.requests_per_consumer
+    throughput = queue_key.throughput or throughput
+    if queue_key.seconds_left is None:
+        asked = queue_key.backlog / limits.requests_per_consumer
     else:
-        asked = lane.backlog / (max(LEAST_SECONDS, lane.seconds_left * MARGIN) * pace)
-    return min(asked * load, lane.polite_per_second / pace)
+        asked = queue_key.backlog / (
+            max(LEAST_SECONDS, queue_key.seconds_left * MARGIN) * throughput
+        )
+    return min(asked * load, queue_key.polite_per_second / throughput)
 
 
-def is_late(lane: LaneDemand) -> bool:
+def is_late(queue_key: QueueDemand) -> bool:
     """Whether a lane will not end in time at its rate, for want of workers and not of turns.
 
-    >>> lane = LaneDemand(backlog=1_000, seconds_left=100.0, polite_per_second=50.0, drained=5.0)
-    >>> is_late(lane)
+    >>> is_late(QueueDemand(backlog=9, seconds_left=1.0, polite_per_second=5.0, drained=1.0))
     True
     """
-    if lane.seconds_left is None or lane.drained is None or not lane.backlog:
+    if queue_key.seconds_left is None or queue_key.drained is None or not queue_key.backlog:
         return False
-    in_time = lane.drained * max(0.0, lane.seconds_left)
-    return lane.backlog > in_time and lane.drained < HELD_UP * lane.polite_per_second
+    in_time = queue_key.drained * max(0.0, queue_key.seconds_left)
+    return queue_key.backlog > in_time and queue_key.drained < HELD_UP * queue_key.polite_per_second
 
 
 def decide(
-    staffed: Staffed, demand: Demand, limits: FleetLimits, *, live: int, ceiling: int | None = None
-) -> Staff:
+    scaling_state: ScalingState,
+    demand: Demand,
+    limits: FleetLimits,
+    *,
+    live: int,
+    ceiling: int | None = None,
+) -> ScalingTarget:
     """How many there are to be from now on.
 
     Args:
-        staffed: What stands, and what is known of the workers.
+        scaling_state: What stands, and what is known of the workers.
         demand: What there is to do.
         limits: The stage's.
         live: How many work now. What stands is their number where nothing is known of a decision:
@@ -171,19 +187,19 @@ def decide(
         ceiling: Most invocations that the stage may have at once; None for no such bound.
     """
     most = limits.max_consumers if ceiling is None else min(limits.max_consumers, ceiling)
-    pace = staffed.pace or guessed_pace(limits)
-    before, now_ms = staffed.staff, staffed.now_ms
-    staying = max(0, live - staffed.leaving)
-    needed = needed_workers(demand, pace, limits, most, live=staying)
+    throughput = scaling_state.throughput or assumed_throughput(limits)
+    before, now_ms = scaling_state.target, scaling_state.now_ms
+    staying = max(0, live - scaling_state.leaving)
+    needed = needed_workers(demand, throughput, limits, most, live=staying)
     # More work may need fewer: quick lanes take the turns of hosts that slow ones share with them.
-    roomy = max(needed, needed_workers(demand, pace, limits, most, BAND, staying))
-    if is_fresh(staffed):
+    roomy = max(needed, needed_workers(demand, throughput, limits, most, BAND, staying))
+    if is_fresh(scaling_state):
         kept = min(before.kept, most)
     else:
-        before = Staff(allowed=before.allowed)
+        before = ScalingTarget(allowed=before.allowed)
         kept = min(max(needed, live), most)
     quiet_ms = min(before.quiet_ms, now_ms)
-    found = Staff(needed=needed, kept=kept, at_ms=now_ms, allowed=before.allowed)
+    found = ScalingTarget(needed=needed, kept=kept, at_ms=now_ms, allowed=before.allowed)
     if roomy >= kept:
         return replace(found, kept=max(needed, kept))
     if not quiet_ms:
@@ -196,7 +212,7 @@ def decide(
     return replace(found, kept=kept, quiet_ms=now_ms, peak=roomy)
 
 
-def reserved(staff: Staff, ceiling: int) -> int:
+def reserved(target: ScalingTarget, ceiling: int) -> int:
     """How many invocations at once the workers' function is to be allowed.
 
     Never none: a submission to an idle fleet wakes a worker, and rules are tried.
@@ -204,7 +220,7 @@ def reserved(staff: Staff, ceiling: int) -> int:
     >>> reserved(Staff(needed=3, kept=4), 10), reserved(Staff(), 10), reserved(Staff(kept=9), 10)
     (6, 2, 10)
     """
-    return max(1, min(staff.kept + SPARE, ceiling))
+    return max(1, min(target.kept + SPARE, ceiling))
 
 
 _HOUR_SECONDS: Final = 3600.0
@@ -264,8 +280,8 @@ def pool_capacity(
     pool: str,
     most: int,
     *,
-    paces: Mapping[str, float],
-    pace: float | None = None,
+    throughputs: Mapping[str, float],
+    throughput: float | None = None,
     idle_seconds: Mapping[str, float] | None = None,
 ) -> Capacity:
     """What is to be kept available in a pool.
@@ -274,14 +290,14 @@ def pool_capacity(
         tree: Who states what.
         pool: Of which pool.
         most: Workers that it may have at most.
-        paces: Requests a second that a worker has shown to do, by ``tenant/biz``.
-        pace: The same of any; a guess where None has shown it.
+        throughputs: Requests a second that a worker has shown to do, by ``tenant/biz``.
+        throughput: The same of any; a guess where None has shown it.
         idle_seconds: For how long who states needs had nothing to do; those without count as busy.
     """
     idle_seconds = idle_seconds or {}
     own: defaultdict[str, float] = defaultdict(float)
     whole: dict[str, float] = {}
-    any_pace = pace or guessed_pace(tree.stage.fleet)
+    any_throughput = throughput or assumed_throughput(tree.stage.fleet)
     for name, needs in stated_by(tree):
         released = (
             needs.idle_seconds is not None and idle_seconds.get(name, 0.0) > needs.idle_seconds
@@ -290,10 +306,10 @@ def pool_capacity(
             continue
         tenant, _, biz = name.partition("/")
         if biz:
-            own[tenant] += _workers(needs, paces.get(name) or any_pace)
+            own[tenant] += _workers(needs, throughputs.get(name) or any_throughput)
         else:
-            mine = [paces[path] for path in paces if path.startswith(f"{tenant}/")]
-            whole[tenant] = _workers(needs, sum(mine) / len(mine) if mine else any_pace)
+            mine = [throughputs[path] for path in throughputs if path.startswith(f"{tenant}/")]
+            whole[tenant] = _workers(needs, sum(mine) / len(mine) if mine else any_throughput)
     asked = {
         tenant: max(own.get(tenant, 0.0), whole.get(tenant, 0.0))
         for tenant in sorted(own.keys() | whole.keys())
@@ -321,11 +337,11 @@ def shares(asked: Mapping[str, float], most: float, stage: Stage) -> dict[str, f
     return {tenant: given[tenant] for tenant in asked}
 
 
-def _workers(needs: Needs, pace: float) -> float:
+def _workers(needs: Needs, throughput: float) -> float:
     """How many workers it comes to."""
     if needs.workers is not None:
         return float(needs.workers)
-    return (needs.requests_per_hour or 0) / _HOUR_SECONDS / pace
+    return (needs.requests_per_hour or 0) / _HOUR_SECONDS / throughput
 
 
 def _whole(workers: float) -> int:

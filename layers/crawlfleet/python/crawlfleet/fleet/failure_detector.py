@@ -28,7 +28,7 @@ from typing import Final, Self
 import msgspec
 
 from crawlfleet.config.documents.biz import DetectorLimits
-from crawlfleet.fleet.models import Health, Pulse, WorkerStatus
+from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
 from crawlfleet.kernel.time import to_ms
 
 #: How many intervals of each worker are kept. The paper's experiments have 1,000; at a beat a
@@ -44,7 +44,7 @@ HIGHEST_PHI: Final = 100.0
 #: unwatched. Redis away for longer than this is nobody's silence; it is away for less only within
 #: what the default limits let every worker be silent for (4.7 s, of which one beat is 1 s). So
 #: whoever is to find the dead looks again within this time.
-WATCH_LAPSE: Final = timedelta(seconds=3)
+DETECTOR_LAPSE: Final = timedelta(seconds=3)
 
 _A_YEAR_SECONDS: Final = 365 * 86_400.0
 
@@ -68,29 +68,29 @@ def phi(silent_ms: float, intervals: Sequence[int], limits: DetectorLimits) -> f
     return max(0.0, -math.log10(later))
 
 
-def judge(pulse: Pulse, limits: DetectorLimits) -> Health:
+def judge(beats: WorkerHeartbeats, limits: DetectorLimits) -> Health:
     """Dead from the threshold on, suspected from half of it on."""
-    return _health(phi(pulse.silent_ms, pulse.intervals, limits), limits)
+    return _health(phi(beats.silent_ms, beats.intervals, limits), limits)
 
 
-def status(pulse: Pulse, limits: DetectorLimits) -> WorkerStatus:
+def status(beats: WorkerHeartbeats, limits: DetectorLimits) -> WorkerHealth:
     """A worker as people see it (SPEC.md C6).
 
     Nobody is called alive for want of a watch: who was silent for as long as the dead are, of which
     less was watched, is unwatched.
     """
-    suspicion = phi(pulse.silent_ms, pulse.intervals, limits)
+    suspicion = phi(beats.silent_ms, beats.intervals, limits)
     health = _health(suspicion, limits)
-    unheard = phi(pulse.beat_ms, pulse.intervals, limits) >= limits.threshold
+    unheard = phi(beats.beat_ms, beats.intervals, limits) >= limits.threshold
     if health is Health.ALIVE and unheard:
         health = Health.UNWATCHED
-    return WorkerStatus(
-        worker=pulse.worker,
+    return WorkerHealth(
+        worker=beats.worker,
         health=health,
         phi=suspicion,
-        silent_ms=pulse.silent_ms,
-        beat_ms=max(pulse.beat_ms, pulse.silent_ms),
-        card=pulse.card,
+        silent_ms=beats.silent_ms,
+        beat_ms=max(beats.beat_ms, beats.silent_ms),
+        worker_status=beats.worker_status,
     )
 
 

@@ -38,15 +38,15 @@ from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.politeness.models import Hosts, HostState, limits_for
 from crawlfleet.crawling.records.ports import DataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
-from crawlfleet.fleet.models import Demand, LaneDemand
-from crawlfleet.fleet.ports import Outlook
-from crawlfleet.fleet.queue_sampler import Glimpses
+from crawlfleet.fleet.models import Demand, QueueDemand
+from crawlfleet.fleet.ports import QueueSampler
+from crawlfleet.fleet.queue_sampler import EntryHosts
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.queue.ports import Overview
-from crawlfleet.requests.queue.stats import LaneWork
+from crawlfleet.requests.queue.stats import QueueWork
 from crawlfleet.requests.queue.stats import rates as rates_of
 
 
@@ -102,10 +102,10 @@ SOON: Final = timedelta(seconds=10)
 MOST_HOSTS: Final = 500
 LEAST_HOSTS: Final = 4
 #: Lanes with a plan whose rate is looked at, those with the most to do first.
-RATED_LANES: Final = 200
+RATED_QUEUES: Final = 200
 #: Requests of a queue whose hosts are looked up, and lanes of which that is done.
-GLIMPSED: Final = 16
-GLIMPSED_LANES: Final = 8
+SAMPLED_ENTRIES: Final = 16
+GLIMPSED_QUEUES: Final = 8
 
 
 class UnmadeJobs(Protocol):
@@ -121,14 +121,14 @@ class UnmadeJobs(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutlookPorts:
+class ForecastPorts:
     """What a look ahead needs of the world.
 
     ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
     looked at in one go.
     """
 
-    outlook: Outlook
+    sampler: QueueSampler
     overview: Overview
     data: DataQueue
     hosts: Hosts
@@ -138,12 +138,12 @@ class OutlookPorts:
     most_hosts: int = MOST_HOSTS
 
 
-def look_ahead(
-    ports: OutlookPorts,
+def forecast_demand(
+    ports: ForecastPorts,
     tree: Tree,
     now: datetime,
-    paces: Mapping[str, float] | None = None,
-    lanes: Sequence[Lane] | None = None,
+    throughputs: Mapping[str, float] | None = None,
+    queues: Sequence[QueueKey] | None = None,
     *,
     with_items: bool = True,
 ) -> Demand:
@@ -155,40 +155,42 @@ def look_ahead(
     Raises:
         StoreError: Redis did not answer: then nothing is known.
     """
-    lanes = tree.lanes() if lanes is None else lanes
-    if not lanes:
+    queues = tree.queues() if queues is None else queues
+    if not queues:
         return Demand()
-    each = max(LEAST_HOSTS, ports.most_hosts // len(lanes))
-    works = ports.outlook.works(lanes, now, SOON, min(each, ports.most_hosts))
+    each = max(LEAST_HOSTS, ports.most_hosts // len(queues))
+    works = ports.sampler.works(queues, now, SOON, min(each, ports.most_hosts))
     views = [
-        _View(lane, biz_of(tree, lane.tenant, lane.biz)[1], work)
-        for lane, work in zip(lanes, works, strict=True)
+        _View(queue_key, biz_of(tree, queue_key.tenant, queue_key.biz)[1], work)
+        for queue_key, work in zip(queues, works, strict=True)
         if work.can_go_on
     ]
-    _glimpse(ports, tree, views)
+    _sample_queue(ports, tree, views)
     states = _states(ports, views)
     rates = [_Rates(tree, view, states, now) for view in views]
     lately = _lately(ports.overview, views, now)
-    paces = paces or {}
-    items = sum(ports.data.waiting(lanes)) if with_items else 0
-    stores = [LaneDemand(backlog=items)] if items else []
+    throughputs = throughputs or {}
+    items = sum(ports.data.waiting(queues)) if with_items else 0
+    stores = [QueueDemand(backlog=items)] if items else []
     return Demand(
-        lanes=(
+        queues=(
             *stores,
             *_unmade(ports, tree, now),
             *(
-                _demand(view, one, now, paces.get(view.lane.path), lately.get(view.lane))
+                _demand(
+                    view, one, now, throughputs.get(view.queue_key.path), lately.get(view.queue_key)
+                )
                 for view, one in zip(views, rates, strict=True)
             ),
         ),
         polite_per_second=math.inf if items else _together(rates),
         at_work=frozenset(
-            lane.path for lane, work in zip(lanes, works, strict=True) if work.backlog
+            queue_key.path for queue_key, work in zip(queues, works, strict=True) if work.backlog
         ),
     )
 
 
-def _unmade(ports: OutlookPorts, tree: Tree, now: datetime) -> list[LaneDemand]:
+def _unmade(ports: ForecastPorts, tree: Tree, now: datetime) -> list[QueueDemand]:
     """What jobs ask for whose tasks are yet to be made: somebody who makes them.
 
     One that waits for a worker asks each pool for one: any of them may suit it.
@@ -200,7 +202,7 @@ def _unmade(ports: OutlookPorts, tree: Tree, now: datetime) -> list[LaneDemand]:
     except StoreUnavailableError as error:
         warn("whether jobs are to be made into tasks is not known", error)
         return []
-    return [LaneDemand(backlog=1)] if waiting else []
+    return [QueueDemand(backlog=1)] if waiting else []
 
 
 class _View:
@@ -210,8 +212,8 @@ class _View:
     requests cannot be read, so that nobody can claim them either.
     """
 
-    def __init__(self, lane: Lane, biz: Biz, work: LaneWork) -> None:
-        self.lane = lane
+    def __init__(self, queue_key: QueueKey, biz: Biz, work: QueueWork) -> None:
+        self.queue_key = queue_key
         self.biz = biz
         self.work = work
         self.met: Counter[str] = Counter()
@@ -231,7 +233,11 @@ class _Rates:
     ) -> None:
         self.known = {
             host: allowed_rate(
-                limits_for(tree.stage, view.biz, host), states[host], now, SOON, view.lane.tenant
+                limits_for(tree.stage, view.biz, host),
+                states[host],
+                now,
+                SOON,
+                view.queue_key.tenant,
             )
             for host in view.hosts
             if host in states
@@ -256,7 +262,7 @@ def _extrapolated(looked: Collection[float], hosts: int) -> float:
     return sum(looked) / len(looked) * hosts if looked else math.inf
 
 
-def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
+def _sample_queue(ports: ForecastPorts, tree: Tree, views: Sequence[_View]) -> None:
     """Look where the entries lead to of the longest queues.
 
     What fits into a worker's hands is not looked at: it is one worker's in any case.
@@ -264,14 +270,18 @@ def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
     least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
     long = [view for view in views if view.work.queued > least]
     long.sort(key=lambda view: -view.work.queued)
-    glimpses = Glimpses(ports.store, ports.steady)
+    entry_hosts = EntryHosts(ports.store, ports.steady)
     for place, view in enumerate(long):
-        entries = ports.outlook.glimpse(view.lane, GLIMPSED) if place < GLIMPSED_LANES else []
-        view.met, view.is_stuck = glimpses.hosts(view.lane, view.biz, entries)
+        entries = (
+            ports.sampler.sample_queue(view.queue_key, SAMPLED_ENTRIES)
+            if place < GLIMPSED_QUEUES
+            else []
+        )
+        view.met, view.is_stuck = entry_hosts.hosts(view.queue_key, view.biz, entries)
         view.is_dark = not view.met and not view.is_stuck
 
 
-def _states(ports: OutlookPorts, views: Sequence[_View]) -> dict[str, HostState]:
+def _states(ports: ForecastPorts, views: Sequence[_View]) -> dict[str, HostState]:
     """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
     turns = zip_longest(*(view.hosts for view in views))
     named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
@@ -292,38 +302,38 @@ class _Lately:
     submitted: Sequence[int]
 
 
-def _lately(overview: Overview, views: Sequence[_View], now: datetime) -> dict[Lane, _Lately]:
+def _lately(overview: Overview, views: Sequence[_View], now: datetime) -> dict[QueueKey, _Lately]:
     """How lanes with a plan go on, as far as that is known.
 
     The rate of the last seconds counts where it is better: who has just begun is not late for that.
     """
     planned = [view for view in views if view.biz.planned_seconds is not None]
     planned.sort(key=lambda view: -view.work.backlog)
-    lanes = [view.lane for view in planned[:RATED_LANES]]
+    queues = [view.queue_key for view in planned[:RATED_QUEUES]]
     second, found = int(now.timestamp()), {}
-    for lane, counted in zip(lanes, overview.counts(lanes) if lanes else (), strict=True):
+    for queue_key, counted in zip(queues, overview.counts(queues) if queues else (), strict=True):
         if counted is not None:
             submitted, processed = counted
             seen = rates_of(processed, second)
             drained = max(seen.per_5s, seen.per_60s)
-            found[lane] = _Lately(drained, latest_first(submitted, second))
+            found[queue_key] = _Lately(drained, latest_first(submitted, second))
     return found
 
 
 def _demand(
-    view: _View, rates: _Rates, now: datetime, pace: float | None, lately: _Lately | None
-) -> LaneDemand:
+    view: _View, rates: _Rates, now: datetime, throughput: float | None, lately: _Lately | None
+) -> QueueDemand:
     work, planned, left = view.work, view.biz.planned_seconds, None
     if planned is not None:
         since = now.timestamp() if work.oldest_ts is None else work.oldest_ts / 1_000
         oldest = max(0.0, now.timestamp() - since)
         submitted = () if lately is None else lately.submitted
         left = seconds_left(planned, oldest, work.backlog, submitted)
-    return LaneDemand(
+    return QueueDemand(
         backlog=work.backlog,
         seconds_left=left,
         polite_per_second=max(0.0, rates.all),
-        pace=pace,
+        throughput=throughput,
         leased=work.leased,
         drained=None if lately is None else lately.drained,
     )

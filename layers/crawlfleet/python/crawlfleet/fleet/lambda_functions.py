@@ -26,7 +26,7 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
 )
 from crawlfleet.kernel.ids import Block, IdKind, RequestId
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
 
 PART: Final = "lambda"
@@ -200,23 +200,28 @@ class LambdaIds:
         self._stock: dict[tuple[str, ...], _Stock] = {}
         self._lock = threading.Lock()
 
-    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+    def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
         """See ports.IdSource.take."""
         # Only counters belong to a biz; the other kinds are unique over everything.
-        key = (kind, lane.tenant, lane.biz) if kind is IdKind.COUNTER else (kind,)
+        key = (kind, queue_key.tenant, queue_key.biz) if kind is IdKind.COUNTER else (kind,)
         with self._lock:
             stock = self._stock.setdefault(key, _Stock())
             taken = stock.take(count, self._clock)
             if len(taken) < count:
-                stock.put(self._ask(lane, kind, max(count - len(taken), self._block_size)))
+                stock.put(self._ask(queue_key, kind, max(count - len(taken), self._block_size)))
                 taken += stock.take(count - len(taken), self._clock)
         if len(taken) < count:
             message = f"the id-issuer gave {len(taken)} of {count} ids"
             raise IdsError(message)
         return taken
 
-    def _ask(self, lane: Lane, kind: IdKind, count: int) -> Block:
-        question = {"kind": kind.value, "count": count, "tenant": lane.tenant, "biz": lane.biz}
+    def _ask(self, queue_key: QueueKey, kind: IdKind, count: int) -> Block:
+        question = {
+            "kind": kind.value,
+            "count": count,
+            "tenant": queue_key.tenant,
+            "biz": queue_key.biz,
+        }
         with _border():
             if self._client is None:
                 self._client = self._connect(self._function, timeout_seconds=ISSUER_SECONDS)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane, Pool
+from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
 from crawlfleet.requests.ledger import Ledger
 from crawlfleet.requests.queue.stats import Depth, Load, Rates
 
@@ -20,7 +20,7 @@ from crawlfleet.requests.queue.stats import Depth, Load, Rates
 FLEET_POOL: Final = "fleet"
 
 
-def staffed_as(pool: str) -> str:
+def target_name(pool: str) -> str:
     """What decisions on a pool are kept under.
 
     >>> staffed_as("main"), staffed_as("large")
@@ -29,7 +29,7 @@ def staffed_as(pool: str) -> str:
     return FLEET_POOL if pool == MAIN_POOL else pool
 
 
-class LaneDemand(msgspec.Struct, frozen=True, kw_only=True):
+class QueueDemand(msgspec.Struct, frozen=True, kw_only=True):
     """What a lane asks of the workers.
 
     Attributes:
@@ -45,7 +45,7 @@ class LaneDemand(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int
     seconds_left: float | None = None
     polite_per_second: float = math.inf
-    pace: float | None = None
+    throughput: float | None = None
     leased: int = 0
     drained: float | None = None
 
@@ -57,29 +57,29 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     names the bizs of which anything is queued, held or waits, as ``tenant/biz``.
     """
 
-    lanes: tuple[LaneDemand, ...] = ()
+    queues: tuple[QueueDemand, ...] = ()
     polite_per_second: float = math.inf
     at_work: frozenset[str] = frozenset()
 
     @property
     def backlog(self) -> int:
         """Requests to be dealt with."""
-        return sum(lane.backlog for lane in self.lanes)
+        return sum(queue_key.backlog for queue_key in self.queues)
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker has shown to be able to do.
 
     Attributes:
-        pace: Requests in a second.
+        per_second: Requests in a second.
         is_least: Whether that is only the least, as the worker had little to do.
     """
 
-    pace: float
+    per_second: float
     is_least: bool = False
 
 
-class Mustered(msgspec.Struct, frozen=True, kw_only=True):
+class ThroughputReply(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is told that has said what it can do.
 
     Attributes:
@@ -93,7 +93,7 @@ class Mustered(msgspec.Struct, frozen=True, kw_only=True):
     floor: int = 0
 
 
-class Staff(msgspec.Struct, frozen=True, kw_only=True):
+class ScalingTarget(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers a pool is to have.
 
     Between ``needed`` and ``kept`` nothing is done: that keeps it from flapping.
@@ -124,7 +124,7 @@ class Staff(msgspec.Struct, frozen=True, kw_only=True):
         return self.needed if self.allowed is None else min(self.needed, self.allowed)
 
 
-class Staffed(msgspec.Struct, frozen=True, kw_only=True):
+class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a pool at one moment: the standing decision, and what workers have shown.
 
     Attributes:
@@ -135,10 +135,10 @@ class Staffed(msgspec.Struct, frozen=True, kw_only=True):
         leaving: Workers that are told to leave and have not left yet.
     """
 
-    staff: Staff = Staff()
+    target: ScalingTarget = ScalingTarget()
     version: int = 0
     now_ms: int = 0
-    pace: float | None = None
+    throughput: float | None = None
     leaving: int = 0
 
 
@@ -177,7 +177,7 @@ class WorkReport(msgspec.Struct, kw_only=True):
     stopped_because: str = ""
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``.
 
     ``hosts`` are some hosts, each with the tenant, at which it has something under way: what it may
@@ -193,7 +193,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[tuple[str, str], ...] = ()
 
 
-class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerHeartbeats(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as the watch sees it.
 
     ``silent_ms`` is the time since its last beat, of which only what was watched counts: while
@@ -205,7 +205,7 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True):
     silent_ms: int
     beat_ms: int = 0
     intervals: tuple[int, ...] = ()
-    card: Card = Card()
+    worker_status: WorkerStatus = WorkerStatus()
 
 
 class Health(StrEnum):
@@ -221,7 +221,7 @@ class Health(StrEnum):
     DEAD = "dead"
 
 
-class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerHealth(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as people see it.
 
     ``phi`` is how unlikely it is that it still lives, as a power of ten: of suspicions at 8, one in
@@ -234,7 +234,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     phi: float
     silent_ms: int
     beat_ms: int = 0
-    card: Card
+    worker_status: WorkerStatus
 
 
 #: So long what failed between two ticks is told of with the latest one: those who look once a
@@ -294,7 +294,7 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth: float | None = None
 
 
-class LaneSample(msgspec.Struct, frozen=True, kw_only=True):
+class QueueSample(msgspec.Struct, frozen=True, kw_only=True):
     """A lane at one moment.
 
     ``depth``, ``load``, ``submitted`` and ``processed`` come from Redis and are None together;
@@ -322,7 +322,7 @@ class LaneSample(msgspec.Struct, frozen=True, kw_only=True):
         late: Whether the backlog is older than the stage bears or outlasts the biz's plan.
     """
 
-    lane: Lane
+    queue_key: QueueKey
     depth: Depth | None = None
     load: Load | None = None
     oldest_seconds: float = 0.0
@@ -344,7 +344,7 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 
     pool: Pool
     present: int = 0
-    staff: Staff | None = None
+    target: ScalingTarget | None = None
 
 
 class PoolSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -413,11 +413,11 @@ class FleetSample(msgspec.Struct, frozen=True, kw_only=True):
     another's surplus; None where no audit could be read. ``ledger`` sums the states.
     """
 
-    lanes: int = 0
+    queues: int = 0
     queued: int = 0
     leased: int = 0
     delayed: int = 0
-    parked: int = 0
+    deferred: int = 0
     ready: int = 0
     oldest_seconds: float = 0.0
     submitted: Rates = Rates(per_1s=0.0, per_5s=0.0, per_60s=0.0)

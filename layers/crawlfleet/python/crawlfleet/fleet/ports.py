@@ -10,19 +10,28 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from crawlfleet.fleet.models import Card, Mustered, Pulse, Shown, Staff, Staffed, Ticked, TickPart
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
+from crawlfleet.fleet.models import (
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
+    Ticked,
+    TickPart,
+    WorkerHeartbeats,
+    WorkerStatus,
+)
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.ports import WakeReservations
-from crawlfleet.requests.queue.stats import LaneWork
+from crawlfleet.requests.queue.stats import QueueWork
 
-_NO_CARD: Final = Card()
+_NO_STATUS: Final = WorkerStatus()
 
 
 class Workers(WakeReservations, Protocol):
     """Which workers of one pool live, over all lanes of the stage."""
 
-    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus = _NO_STATUS) -> bool:
         """The worker lives, and is taken to for the adapter's liveness span.
 
         True if it was known. False: it is new, or it was buried or forgotten meanwhile.
@@ -56,13 +65,13 @@ class Workers(WakeReservations, Protocol):
         ...
 
 
-class Watch(Protocol):
+class FailureDetector(Protocol):
     """The accrual failure detector's view of the workers, over all lanes of the stage.
 
     Time is the server's, so that a worker's clock does not make it look dead.
     """
 
-    def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
+    def acquire_lock(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
         """Whether the holder is to do ``name`` now.
 
         True for one at a time, and at most once ``every``. A holder that does not come back loses
@@ -70,11 +79,11 @@ class Watch(Protocol):
         """
         ...
 
-    def end_turn(self, name: str, holder: str) -> None:
+    def release_lock(self, name: str, holder: str) -> None:
         """The holder is done; no effect if the turn is another's now."""
         ...
 
-    def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
+    def heartbeats(self, silent_for: timedelta | None = None) -> list[WorkerHeartbeats]:
         """Known workers; only those silent for at least ``silent_for`` where that is given.
 
         Calling it is watching, and so is every beat that arrives: either shows that the others
@@ -84,14 +93,14 @@ class Watch(Protocol):
         """
         ...
 
-    def watched_for(self) -> timedelta:
+    def observed_for(self) -> timedelta:
         """How long somebody has looked or beaten without a lapse: who lives is known by then.
 
         Nearly nothing after Redis was away or emptied. Counts as a look itself.
         """
         ...
 
-    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
+    def reap(self, worker: str, pool: str = MAIN_POOL) -> bool:
         """The worker is dead; False if it was not known any more. If it beats again it is new.
 
         ``pool`` is the one that it says it is of, which counts it no more.
@@ -118,52 +127,52 @@ class PoolBook(Protocol):
         ...
 
 
-_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
-class Outlook(Protocol):
+class QueueSampler(Protocol):
     """The queues as whoever decides on workers sees them. Costs by lanes, not by what is queued."""
 
     def works(
-        self, lanes: Sequence[Lane], now: datetime, soon: timedelta, hosts: int
-    ) -> list[LaneWork]:
+        self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
+    ) -> list[QueueWork]:
         """What lies ahead in each lane, with ``hosts`` of its hosts at most."""
         ...
 
-    def glimpse(self, lane: Lane, count: int) -> list[Entry]:
+    def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:
         """Up to ``count`` entries of the queue, from its whole length; they stay where they are."""
         ...
 
 
-class Staffing(Protocol):
+class ScalingTargets(Protocol):
     """The standing decision on a pool, which several may make, and the workers that go by it."""
 
-    def read(self, pool: str) -> Staffed:
+    def read(self, pool: str) -> ScalingState:
         """What stands; a version of 0 and no decision where none was ever made, or Redis lost it.
 
         Its moment is the server's.
         """
         ...
 
-    def settle(self, pool: str, read: Staffed, staff: Staff) -> bool:
+    def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
         """Make it the decision that stands, unless another was made since ``read``; False then."""
         ...
 
-    def paces(self, pool: str) -> dict[str, float]:
+    def throughputs(self, pool: str) -> dict[str, float]:
         """What workers have shown to be able to do in a second of a lane alone, by ``tenant/biz``.
 
         Of at most fleet.autoscaler.MOST_PACES lanes, those shown last.
         """
         ...
 
-    def muster(
+    def report_throughput(
         self,
         pool: str,
         worker: str,
-        pace: Shown | None,
+        throughput: Throughput | None,
         now: datetime,
-        paces: Mapping[str, Shown] = _NONE,
-    ) -> Mustered:
+        throughputs: Mapping[str, Throughput] = _NONE,
+    ) -> ThroughputReply:
         """A worker says what it can do in a second, if it knows; whether it is to leave.
 
         ``paces`` are what it could do of a lane alone, by ``tenant/biz``. What is known is learnt
@@ -189,7 +198,7 @@ class Ticks(Protocol):
         """A tick has ended just now; of each part that failed how often it did."""
         ...
 
-    def tell_fault(self, part: TickPart, what: str) -> None:
+    def report_fault(self, part: TickPart, what: str) -> None:
         """Something of a part has failed between ticks; ``what`` is a word, once for each failure.
 
         :meth:`last` counts it for ``BETWEEN_SECONDS``; told again it is the same.

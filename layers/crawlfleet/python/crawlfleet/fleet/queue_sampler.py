@@ -15,18 +15,18 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.routing import candidates
 
 #: No request is looked up when all look-ups of a decision have taken so long together.
-GLIMPSE_SECONDS: Final = 10.0
+SAMPLING_SECONDS: Final = 10.0
 #: A node that took longer for one request is asked for no more.
 SLOW_SECONDS: Final = 1.0
 
 
-class Glimpses:
+class EntryHosts:
     """The look-ups of one decision.
 
     Args:
@@ -41,11 +41,13 @@ class Glimpses:
     ) -> None:
         self._store = store
         self._steady = steady
-        self._until = steady() + GLIMPSE_SECONDS
+        self._until = steady() + SAMPLING_SECONDS
         #: Nodes that were slow, and whether they did not answer in the end.
         self._slow: dict[str, bool] = {}
 
-    def hosts(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> tuple[Counter[str], bool]:
+    def hosts(
+        self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
+    ) -> tuple[Counter[str], bool]:
         """The hosts of these, how often each was met, and whether some could not be read."""
         met: Counter[str] = Counter()
         unread = False
@@ -58,9 +60,9 @@ class Glimpses:
             if began >= self._until:
                 continue
             try:
-                url = self._url(lane, biz, entry.id)
+                url = self._url(queue_key, biz, entry.id)
             except StoreError as error:
-                warn(f"requests of {lane.tenant}/{lane.biz} could not be read", error)
+                warn(f"requests of {queue_key.tenant}/{queue_key.biz} could not be read", error)
                 self._note(nodes, began, failed=True)
                 return met, True
             self._note(nodes, began, failed=False)
@@ -68,8 +70,8 @@ class Glimpses:
                 met[host_of(url)] += 1
         return met, unread
 
-    def _url(self, lane: Lane, biz: Biz, request_id: RequestId) -> str | None:
-        found = self._store.get(lane, biz, request_id)
+    def _url(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> str | None:
+        found = self._store.get(queue_key, biz, request_id)
         return None if found is None else found.request.body.url
 
     def _note(self, nodes: set[str], began: float, *, failed: bool) -> None:

@@ -124,7 +124,7 @@ class MachineReadings:
         self,
         *,
         lambda_mb: int | None = None,
-        told_mb: int | None = None,
+        reported_mb: int | None = None,
         moved: Callable[[], int] | None = None,
         root: Path = Path("/"),
         steady: Callable[[], float] = time.monotonic,
@@ -133,7 +133,7 @@ class MachineReadings:
     ) -> None:
         self._files = MachineFiles(root)
         self._is_lambda = lambda_mb is not None
-        limits = [mb * _MB for mb in (lambda_mb, told_mb) if mb is not None]
+        limits = [mb * _MB for mb in (lambda_mb, reported_mb) if mb is not None]
         self._limit = min(limits, default=None)
         self._steady = steady
         self._spent = processor_seconds

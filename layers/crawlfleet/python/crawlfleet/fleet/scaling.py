@@ -15,12 +15,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FleetLimits, Tree
-from crawlfleet.config.lookup import limits_of, served_lanes
+from crawlfleet.config.lookup import limits_of, served_queues
 from crawlfleet.fleet import autoscaler as capacity
 from crawlfleet.fleet.autoscaler import decide, reserved
-from crawlfleet.fleet.forecast import OutlookPorts, look_ahead
-from crawlfleet.fleet.models import Demand, Staff, staffed_as
-from crawlfleet.fleet.ports import ConcurrencyLimit, Staffing, Workers
+from crawlfleet.fleet.forecast import ForecastPorts, forecast_demand
+from crawlfleet.fleet.models import Demand, ScalingTarget, target_name
+from crawlfleet.fleet.ports import ConcurrencyLimit, ScalingTargets, Workers
 from crawlfleet.fleet.staffing import is_fresh, start_missing
 from crawlfleet.kernel.errors import LimitRefusedError, StoreError
 from crawlfleet.kernel.log import warn
@@ -94,8 +94,8 @@ class ScalingPorts:
     ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
     """
 
-    ahead: OutlookPorts
-    staffing: Staffing
+    ahead: ForecastPorts
+    targets: ScalingTargets
     workers: Workers
     waker: Waker
     limit: ConcurrencyLimit
@@ -116,7 +116,7 @@ class Scaled:
     there before ``started`` were started.
     """
 
-    staff: Staff
+    target: ScalingTarget
     backlog: int
     live: int
     started: int
@@ -152,30 +152,34 @@ def scale(ports: ScalingPorts, tree: Tree, clock: Clock, pool: str = MAIN_POOL) 
     Raises:
         StoreError: a part did not answer, so that nothing was decided and nobody was started.
     """
-    one, name = ports.of(pool), staffed_as(pool)
-    lanes = served_lanes(tree, pool)
-    paces = ports.staffing.paces(name)
-    demand = look_ahead(ports.ahead, tree, clock(), paces, lanes, with_items=pool == MAIN_POOL)
+    one, name = ports.of(pool), target_name(pool)
+    queues = served_queues(tree, pool)
+    throughputs = ports.targets.throughputs(name)
+    demand = forecast_demand(
+        ports.ahead, tree, clock(), throughputs, queues, with_items=pool == MAIN_POOL
+    )
     live = len(one.workers.live(clock()))
-    kept = _kept(ports, tree, pool, paces, demand)
-    staff = _decided(ports, tree, pool, demand, live, kept)
-    staff, limit = _allowed(ports, pool, staff)
-    started = start_missing(one.workers, one.waker, staff.startable, clock)
-    return Scaled(staff=staff, backlog=demand.backlog, live=live, started=started, limit=limit)
+    kept = _kept(ports, tree, pool, throughputs, demand)
+    target = _decided(ports, tree, pool, demand, live, kept)
+    target, limit = _allowed(ports, pool, target)
+    started = start_missing(one.workers, one.waker, target.startable, clock)
+    return Scaled(target=target, backlog=demand.backlog, live=live, started=started, limit=limit)
 
 
 def _kept(
-    ports: ScalingPorts, tree: Tree, pool: str, paces: Mapping[str, float], demand: Demand
+    ports: ScalingPorts, tree: Tree, pool: str, throughputs: Mapping[str, float], demand: Demand
 ) -> capacity.Capacity:
     """What is to be kept available by stated needs: nothing is asked where nobody states any."""
     stated = dict(capacity.stated_by(tree))
     if not any(needs.pool == pool for needs in stated.values()):
         return capacity.Capacity()
     at_work = demand.at_work | _lately(ports, tree, stated)
-    idle = ports.staffing.idle(list(stated), capacity.active(tree, at_work))
-    pace = ports.staffing.read(staffed_as(pool)).pace
+    idle = ports.targets.idle(list(stated), capacity.active(tree, at_work))
+    throughput = ports.targets.read(target_name(pool)).throughput
     most = min(limits_of(tree.stage, pool).max_consumers, ports.of(pool).limit.ceiling)
-    return capacity.pool_capacity(tree, pool, most, paces=paces, pace=pace, idle_seconds=idle)
+    return capacity.pool_capacity(
+        tree, pool, most, throughputs=throughputs, throughput=throughput, idle_seconds=idle
+    )
 
 
 def _lately(ports: ScalingPorts, tree: Tree, stated: Collection[str]) -> frozenset[str]:
@@ -184,11 +188,13 @@ def _lately(ports: ScalingPorts, tree: Tree, stated: Collection[str]) -> frozens
     What is done within seconds is in no queue when a tick looks. Whichever pool has done it: the
     counts are a biz's, not a queue's.
     """
-    lanes = [lane for lane in tree.lanes() if {lane.path, lane.tenant} & set(stated)]
-    counts = ports.ahead.overview.counts(lanes) if lanes else ()
+    queues = [
+        queue_key for queue_key in tree.queues() if {queue_key.path, queue_key.tenant} & set(stated)
+    ]
+    counts = ports.ahead.overview.counts(queues) if queues else ()
     return frozenset(
-        lane.path
-        for lane, counted in zip(lanes, counts, strict=True)
+        queue_key.path
+        for queue_key, counted in zip(queues, counts, strict=True)
         # Of what is away nothing is known: that is no reason to release anything.
         if counted is None or any(counted)
     )
@@ -207,40 +213,42 @@ def _decided(
     demand: Demand,
     live: int,
     kept: capacity.Capacity,
-) -> Staff:
+) -> ScalingTarget:
     """Decide, on top of whatever others have decided meanwhile."""
-    name, ceiling = staffed_as(pool), ports.of(pool).limit.ceiling
+    name, ceiling = target_name(pool), ports.of(pool).limit.ceiling
     limits = _limits(tree, pool, kept)
     for _ in range(TRIES):
-        standing = ports.staffing.read(name)
-        staff = decide(standing, demand, limits, live=live, ceiling=ceiling)
-        staff = replace(staff, floor=kept.floor, stated=kept.stated)
-        if ports.staffing.settle(name, standing, staff):
-            return staff
+        standing = ports.targets.read(name)
+        target = decide(standing, demand, limits, live=live, ceiling=ceiling)
+        target = replace(target, floor=kept.floor, stated=kept.stated)
+        if ports.targets.settle(name, standing, target):
+            return target
     # Others decide all the time, about the same demand.
-    return ports.staffing.read(name).staff
+    return ports.targets.read(name).target
 
 
-def _allowed(ports: ScalingPorts, pool: str, staff: Staff) -> tuple[Staff, int | None]:
+def _allowed(
+    ports: ScalingPorts, pool: str, target: ScalingTarget
+) -> tuple[ScalingTarget, int | None]:
     """Have the concurrency follow the decision; returns the one that it follows, and what it is.
 
     Whoever was held up between deciding and this would set what an older decision says. So it is
     looked whether that still stands, and gone by what does. Whoever fills places goes by what is
     noted of it: more calls than are allowed would be refused.
     """
-    name, pool_limit = staffed_as(pool), ports.of(pool).limit
+    name, pool_limit = target_name(pool), ports.of(pool).limit
     limit = None
     for _ in range(TRIES):
-        target = reserved(staff, pool_limit.ceiling)
-        limit = allow(pool_limit, target)
-        standing = ports.staffing.read(name)
+        reservation = reserved(target, pool_limit.ceiling)
+        limit = allow(pool_limit, reservation)
+        standing = ports.targets.read(name)
         if not is_fresh(standing):
             # Redis has lost it. The next look decides anew.
             break
-        staff = standing.staff
-        if reserved(staff, pool_limit.ceiling) != target:
+        target = standing.target
+        if reserved(target, pool_limit.ceiling) != reservation:
             continue
-        noted = staff if limit is None else replace(staff, allowed=limit)
-        if noted == staff or ports.staffing.settle(name, standing, noted):
+        noted = target if limit is None else replace(target, allowed=limit)
+        if noted == target or ports.targets.settle(name, standing, noted):
             return noted, limit
-    return staff if limit is None else replace(staff, allowed=limit), limit
+    return target if limit is None else replace(target, allowed=limit), limit

@@ -12,8 +12,15 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from crawlfleet.fleet.models import Mustered, Shown, Staff, Staffed, WorkReport, staffed_as
-from crawlfleet.fleet.ports import Staffing, Workers
+from crawlfleet.fleet.models import (
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
+    WorkReport,
+    target_name,
+)
+from crawlfleet.fleet.ports import ScalingTargets, Workers
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
@@ -24,50 +31,50 @@ from crawlfleet.requests.ports import Waker
 FRESH_MS: Final = 150_000
 
 
-def is_fresh(staffed: Staffed) -> bool:
+def is_fresh(scaling_state: ScalingState) -> bool:
     """Whether the standing decision still is one to act by."""
-    at_ms = staffed.staff.at_ms
-    return at_ms > 0 and abs(staffed.now_ms - at_ms) <= FRESH_MS
+    at_ms = scaling_state.target.at_ms
+    return at_ms > 0 and abs(scaling_state.now_ms - at_ms) <= FRESH_MS
 
 
 #: Workers that are reserved, and called for, at once: a reservation counts for some seconds only.
 AT_ONCE: Final = 40
 
-_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaffingPorts:
+class CapacityPorts:
     """What a worker needs for it.
 
     ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
     """
 
-    staffing: Staffing
+    targets: ScalingTargets
     workers: Workers
     waker: Waker
     pool: str = MAIN_POOL
-    elsewhere: "Mapping[str, StaffingPorts]" = field(default_factory=dict)
+    elsewhere: "Mapping[str, CapacityPorts]" = field(default_factory=dict)
 
 
-def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
+def replace_missing(ports: CapacityPorts, clock: Clock) -> int:
     """Start those that are missing; returns how many. Never more than were decided to be needed.
 
     Nor more than there is room for: calls for others would be refused, and be worth nothing when
     there is. A decision that is out of date is not acted by: the next tick makes a new one.
     """
     try:
-        standing = ports.staffing.read(staffed_as(ports.pool))
+        standing = ports.targets.read(target_name(ports.pool))
         if not is_fresh(standing):
             return 0
-        wanted = standing.staff.startable
+        wanted = standing.target.startable
         return start_missing(ports.workers, ports.waker, wanted, clock)
     except StoreUnavailableError as error:
         warn("missing workers could not be started; the next tick starts them", error)
         return 0
 
 
-def succeed(ports: StaffingPorts, clock: Clock, report: WorkReport) -> int:
+def succeed(ports: CapacityPorts, clock: Clock, report: WorkReport) -> int:
     """Have somebody go on for a worker that has ended and said good-bye; returns how many start.
 
     One whose time was up is replaced. Of what was handed back somebody has to take care: others may
@@ -79,7 +86,7 @@ def succeed(ports: StaffingPorts, clock: Clock, report: WorkReport) -> int:
     return started
 
 
-def replace_dead(ports: StaffingPorts, pools: Iterable[str], clock: Clock) -> int:
+def replace_dead(ports: CapacityPorts, pools: Iterable[str], clock: Clock) -> int:
     """Fill the places of the dead of these pools; those that are not known here wait for the tick.
 
     Whoever looks on calls for its own pool in any case.
@@ -123,25 +130,27 @@ def start_missing(
     return started
 
 
-def muster(
-    ports: StaffingPorts,
+def report_throughput(
+    ports: CapacityPorts,
     worker: str,
-    pace: Shown | None,
+    throughput: Throughput | None,
     now: datetime,
-    paces: Mapping[str, Shown] = _NONE,
-) -> Mustered | None:
+    throughputs: Mapping[str, Throughput] = _NONE,
+) -> ThroughputReply | None:
     """Tell what the worker can do, at all and by ``tenant/biz``; what it is told, if Redis answers.
 
     While it is away nobody leaves.
     """
     try:
-        return ports.staffing.muster(staffed_as(ports.pool), worker, pace, now, paces)
+        return ports.targets.report_throughput(
+            target_name(ports.pool), worker, throughput, now, throughputs
+        )
     except StoreUnavailableError as error:
         warn("whether this worker is still wanted is not known", error)
         return None
 
 
-def decided(staffing: Staffing, pool: str = MAIN_POOL) -> Staff | None:
+def decided(targets: ScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
     """The decision that is in force; None where none is."""
-    standing = staffing.read(staffed_as(pool))
-    return standing.staff if is_fresh(standing) else None
+    standing = targets.read(target_name(pool))
+    return standing.target if is_fresh(standing) else None

@@ -14,28 +14,28 @@ from crawlfleet.config.documents.biz import DetectorLimits
 from crawlfleet.fleet.autoscaler import latest_seconds, seconds_left
 from crawlfleet.fleet.failure_detector import status
 from crawlfleet.fleet.models import (
-    Card,
     FleetSample,
     Health,
-    LaneSample,
     PoolSample,
     PoolState,
-    Pulse,
-    Staff,
+    QueueSample,
+    ScalingTarget,
+    WorkerHealth,
+    WorkerHeartbeats,
     WorkersSample,
     WorkerStatus,
 )
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane, Pool
+from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
 from crawlfleet.requests.ledger import Ledger
 from crawlfleet.requests.queue.stats import Rates
 
 
 def headcount(
-    pulses: Iterable[Pulse],
+    heartbeats: Iterable[WorkerHeartbeats],
     limits: DetectorLimits,
     *,
     present: int = 0,
-    staff: Staff | None = None,
+    target: ScalingTarget | None = None,
     pools: Sequence[PoolState] = (),
 ) -> WorkersSample:
     """The workers by what the failure detector makes of them.
@@ -46,10 +46,10 @@ def headcount(
     >>> headcount([Pulse(worker="w", silent_ms=100)], DetectorLimits()).alive
     1
     """
-    verdicts: defaultdict[str, list[WorkerStatus]] = defaultdict(list)
-    for pulse in pulses:
-        verdicts[pulse.card.pool].append(status(pulse, limits))
-    known = {MAIN_POOL: PoolState(pool=Pool(), present=present, staff=staff)}
+    verdicts: defaultdict[str, list[WorkerHealth]] = defaultdict(list)
+    for beats in heartbeats:
+        verdicts[beats.worker_status.pool].append(status(beats, limits))
+    known = {MAIN_POOL: PoolState(pool=Pool(), present=present, target=target)}
     known |= {one.pool.name: one for one in pools}
     names = [*known, *sorted(verdicts.keys() - known.keys())]
     each = [
@@ -70,11 +70,11 @@ def headcount(
     )
 
 
-def _pool_sample(state: PoolState, workers: Sequence[WorkerStatus]) -> PoolSample:
+def _pool_sample(state: PoolState, workers: Sequence[WorkerHealth]) -> PoolSample:
     verdicts = Counter(one.health for one in workers)
     alive = [one for one in workers if one.health is Health.ALIVE]
-    busy = sum(any(one.card.held.values()) for one in alive)
-    staff = state.staff
+    busy = sum(any(one.worker_status.held.values()) for one in alive)
+    target = state.target
     return PoolSample(
         name=state.pool.name,
         memory_mb=state.pool.memory_mb if state.pool.function else None,
@@ -87,12 +87,12 @@ def _pool_sample(state: PoolState, workers: Sequence[WorkerStatus]) -> PoolSampl
         dead=verdicts[Health.DEAD],
         unwatched=verdicts[Health.UNWATCHED],
         present=state.present,
-        wanted=None if staff is None else staff.needed,
-        allowed=None if staff is None else staff.allowed,
-        kept=0 if staff is None else staff.floor,
-        stated=0 if staff is None else staff.stated,
-        done=sum(one.card.done for one in workers),
-        failed=sum(one.card.failed for one in workers),
+        wanted=None if target is None else target.needed,
+        allowed=None if target is None else target.allowed,
+        kept=0 if target is None else target.floor,
+        stated=0 if target is None else target.stated,
+        done=sum(one.worker_status.done for one in workers),
+        failed=sum(one.worker_status.failed for one in workers),
     )
 
 
@@ -110,44 +110,46 @@ def finish_seconds(backlog: int, per_second: float) -> float | None:
     return backlog / per_second if per_second else None
 
 
-def fleet_of(lanes: Sequence[LaneSample]) -> FleetSample:
+def fleet_of(queues: Sequence[QueueSample]) -> FleetSample:
     """All lanes together, as far as they were read."""
-    depths = [lane.depth for lane in lanes if lane.depth is not None]
-    processed = _rates(lane.processed for lane in lanes)
+    depths = [queue_key.depth for queue_key in queues if queue_key.depth is not None]
+    processed = _rates(queue_key.processed for queue_key in queues)
     queued = sum(depth.queued for depth in depths)
-    differences = [abs(lane.difference) for lane in lanes if lane.difference is not None]
+    differences = [
+        abs(queue_key.difference) for queue_key in queues if queue_key.difference is not None
+    ]
     return FleetSample(
-        lanes=len(lanes),
+        queues=len(queues),
         queued=queued,
         leased=sum(depth.leased for depth in depths),
         delayed=sum(depth.delayed for depth in depths),
-        parked=sum(depth.parked for depth in depths),
-        ready=sum(lane.load.ready for lane in lanes if lane.load is not None),
-        oldest_seconds=max((lane.oldest_seconds for lane in lanes), default=0.0),
-        submitted=_rates(lane.submitted for lane in lanes),
+        deferred=sum(depth.deferred for depth in depths),
+        ready=sum(queue_key.load.ready for queue_key in queues if queue_key.load is not None),
+        oldest_seconds=max((queue_key.oldest_seconds for queue_key in queues), default=0.0),
+        submitted=_rates(queue_key.submitted for queue_key in queues),
         processed=processed,
         finish_seconds=finish_seconds(queued, processed.per_60s),
-        late=sum(lane.late for lane in lanes),
-        ledger=_ledger([lane.ledger for lane in lanes if lane.ledger is not None]),
+        late=sum(queue_key.late for queue_key in queues),
+        ledger=_ledger([queue_key.ledger for queue_key in queues if queue_key.ledger is not None]),
         difference=sum(differences) if differences else None,
     )
 
 
-def is_quiet(lane: LaneSample) -> bool:
+def is_quiet(queue_key: QueueSample) -> bool:
     """Whether there is nothing to tell of a lane: no work now, none within the last minute.
 
     One that a figure is missing of is not quiet.
     """
-    if lane.depth is None or lane.submitted is None or lane.processed is None:
+    if queue_key.depth is None or queue_key.submitted is None or queue_key.processed is None:
         return True  # nothing was read; what was not read is told elsewhere
-    depth = lane.depth
+    depth = queue_key.depth
     return not (
         depth.queued
         or depth.leased
         or depth.delayed
-        or lane.submitted_seconds
-        or lane.processed_seconds
-        or lane.difference
+        or queue_key.submitted_seconds
+        or queue_key.processed_seconds
+        or queue_key.difference
     )
 
 
@@ -198,17 +200,17 @@ def is_late(
     return latest_seconds(planned_seconds, left, oldest_seconds, forecast) > planned_seconds
 
 
-def seen_from(lane: Lane, status: WorkerStatus, *, counts: bool = False) -> WorkerStatus:
+def seen_from(queue_key: QueueKey, status: WorkerHealth, *, counts: bool = False) -> WorkerHealth:
     """The worker without what is other lanes': what it holds of them, what it did for them.
 
     With ``counts`` it keeps what it has done for all of them together, for operators.
     """
-    card, name = status.card, f"{lane.tenant}/{lane.biz}"
-    cut = Card(
-        started_ms=card.started_ms,
-        held={name: card.held.get(name, 0)},
-        done=card.done if counts else 0,
-        failed=card.failed if counts else 0,
-        pool=card.pool,
+    worker_status, name = status.worker_status, f"{queue_key.tenant}/{queue_key.biz}"
+    cut = WorkerStatus(
+        started_ms=worker_status.started_ms,
+        held={name: worker_status.held.get(name, 0)},
+        done=worker_status.done if counts else 0,
+        failed=worker_status.failed if counts else 0,
+        pool=worker_status.pool,
     )
-    return msgspec.structs.replace(status, card=cut)
+    return msgspec.structs.replace(status, worker_status=cut)

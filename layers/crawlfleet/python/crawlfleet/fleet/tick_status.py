@@ -55,19 +55,19 @@ class TickPorts:
     metrics: MetricSink
 
 
-def tell_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
+def report_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
     """Something of a part has failed between ticks: its metric is there also where Redis is not.
 
     ``what`` is a word for it, the same whenever that is told again.
     """
     ports.metrics.put([Metric(metric_names.TICK_FAULTS, 1)], {}, now)
     try:
-        ports.ticks.tell_fault(part, what)
+        ports.ticks.report_fault(part, what)
     except StoreUnavailableError as error:
         warn("nobody hears of this fault but by its metric", error)
 
 
-def tell_tick(
+def report_tick(
     ports: TickPorts, faults: Mapping[TickPart, int], took_seconds: float, now: datetime
 ) -> None:
     """A tick has ended. Its metrics are there also where Redis is not."""

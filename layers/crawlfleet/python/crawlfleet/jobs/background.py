@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.jobs import completion as losing
 from crawlfleet.jobs.completion import EndingPorts, end_jobs
 from crawlfleet.jobs.expansion import ExpandingPorts, expand
-from crawlfleet.jobs.ports import LostJobs
+from crawlfleet.jobs.ports import OrphanedJobs
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
-TURN: Final = "expanding"
+LOCK: Final = "expanding"
 EVERY: Final = timedelta(milliseconds=500)
 TERM: Final = timedelta(seconds=30)
 
@@ -30,8 +30,8 @@ class AdvancingPorts:
 
     expanding: ExpandingPorts
     ending: EndingPorts
-    lost: LostJobs
-    watch: Watch
+    lost: OrphanedJobs
+    detector: FailureDetector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +60,19 @@ def advance(
     Raises:
         StoreUnavailableError: the home node, which keeps the jobs, does not answer.
     """
-    if not _take_turn(ports, by):
+    if not _acquire_lock(ports, by):
         return Advanced(mine=False)
     half = time_left() / 2
     try:
         ended = end_jobs(ports.ending, tree, clock, lambda: time_left() - half)
-        if _take_turn(ports, by, losing.TURN, losing.EVERY, losing.TERM):
+        if _acquire_lock(ports, by, losing.LOCK, losing.EVERY, losing.TERM):
             try:
-                ended += losing.end_lost_jobs(ports.lost, tree, clock(), time_left)
+                ended += losing.end_orphaned_jobs(ports.lost, tree, clock(), time_left)
             finally:
-                _end_turn(ports, by, losing.TURN)
+                _release_lock(ports, by, losing.LOCK)
         made = expand(ports.expanding, tree, clock, time_left)
     finally:
-        _end_turn(ports, by)
+        _release_lock(ports, by)
     return Advanced(batches=made.batches, tasks=made.tasks, ended=ended)
 
 
@@ -81,22 +81,22 @@ def can_advance(ports: AdvancingPorts, now: datetime) -> bool:
     return bool(ports.expanding.jobs.expandable(1, now))
 
 
-def _take_turn(
+def _acquire_lock(
     ports: AdvancingPorts,
     by: str,
-    turn: str = TURN,
+    turn: str = LOCK,
     every: timedelta = EVERY,
     term: timedelta = TERM,
 ) -> bool:
     try:
-        return ports.watch.take_turn(turn, by, every, term)
+        return ports.detector.acquire_lock(turn, by, every, term)
     except StoreUnavailableError as error:
         warn("whose turn it is to make tasks is not known", error)
         return False
 
 
-def _end_turn(ports: AdvancingPorts, by: str, turn: str = TURN) -> None:
+def _release_lock(ports: AdvancingPorts, by: str, turn: str = LOCK) -> None:
     try:
-        ports.watch.end_turn(turn, by)
+        ports.detector.release_lock(turn, by)
     except StoreUnavailableError as error:
         warn("the turn to make tasks could not be given back", error)

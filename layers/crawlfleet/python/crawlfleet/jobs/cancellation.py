@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.jobs.models import ENDED, Job, JobState
 from crawlfleet.jobs.ports import JobStore
 from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
@@ -44,7 +44,7 @@ from crawlfleet.requests.ports import RequestStore
 ANNOUNCED_SECONDS: Final = 60.0
 #: A worker begins nothing of a job for so long after it has heard of it the last time. Shorter: a
 #: dead letter of it that is replayed afterwards is not to be let go for a minute.
-HEEDED_SECONDS: Final = 15.0
+CANCELLATION_SECONDS: Final = 15.0
 #: So many jobs are announced at once; of more the latest. What is not heard of ends with the
 #: renewal of its leases.
 MOST_ANNOUNCED: Final = 5_000
@@ -87,7 +87,7 @@ def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:
 JobKey: TypeAlias = tuple[str, str, str]
 
 
-class Heard(NamedTuple):
+class Announced(NamedTuple):
     """Jobs that were announced, and the moment from which to ask the next time."""
 
     jobs: list[JobKey]
@@ -104,7 +104,7 @@ class Cancellations(Protocol):
         """Tell every worker; again is as good as once, and is heard again."""
         ...
 
-    def heard(self, since: int = 0) -> Heard:
+    def heard(self, since: int = 0) -> Announced:
         """What was announced at ``since`` or later, by the server's clock, the oldest first.
 
         A bounded number of them: whoever asks from ``reached`` on misses none, and may hear some
@@ -114,7 +114,7 @@ class Cancellations(Protocol):
 
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
-TURN: Final = "cancelling"
+LOCK: Final = "cancelling"
 EVERY: Final = timedelta(seconds=2)
 TERM: Final = timedelta(seconds=60)
 #: Requests cancelled between two looks at the time.
@@ -134,7 +134,7 @@ SOON: Final = timedelta(seconds=1)
 LATER: Final = timedelta(seconds=15)
 
 
-class _Came(Enum):
+class _SweepResult(Enum):
     """What came of a job's turn."""
 
     ENDED = auto()
@@ -195,14 +195,14 @@ def cancel_job(
 
 def cancel_jobs(
     ports: CancellingPorts,
-    watch: Watch,
+    detector: FailureDetector,
     tree: Tree,
     by: str,
     now: datetime,
     time_left: Callable[[], float],
 ) -> int:
     """Go on with the jobs that are being cancelled, if it is the caller's turn; how many ended."""
-    if not watch.take_turn(TURN, by, EVERY, TERM):
+    if not detector.acquire_lock(LOCK, by, EVERY, TERM):
         return 0
     ended = 0
     try:
@@ -217,11 +217,11 @@ def cancel_jobs(
                 told_at = time_left()
             job = due.popleft()
             came = _go_on(ports, tree, job, by, now, _share_of(time_left))
-            ended += came is _Came.ENDED
-            if came is _Came.MORE:
+            ended += came is _SweepResult.ENDED
+            if came is _SweepResult.MORE:
                 due.append(job)
     finally:
-        watch.end_turn(TURN, by)
+        detector.release_lock(LOCK, by)
     return ended
 
 
@@ -232,7 +232,7 @@ def _go_on(
     by: str,
     now: datetime,
     time_left: Callable[[], float],
-) -> _Came:
+) -> _SweepResult:
     """Sweep, and end the job where nothing of it is left."""
     try:
         return _sweep(ports, tree, job, by, now, time_left)
@@ -243,7 +243,7 @@ def _go_on(
             ports.jobs.swept(job, now, now + LATER, trouble)
         except CrawlfleetError as unseen:
             warn("a job's trouble could not be written down", unseen)
-        return _Came.LATER
+        return _SweepResult.LATER
 
 
 def _announce(ports: CancellingPorts, keys: Sequence[JobKey]) -> None:
@@ -279,22 +279,22 @@ def _sweep(
     by: str,
     now: datetime,
     time_left: Callable[[], float],
-) -> _Came:
-    lane, biz = biz_of(tree, job.tenant, job.biz)
-    while ports.store.cancel_job(lane, biz, job.name, ports.batch, by, now):
+) -> _SweepResult:
+    queue_key, biz = biz_of(tree, job.tenant, job.biz)
+    while ports.store.cancel_job(queue_key, biz, job.name, ports.batch, by, now):
         if time_left() <= 0:
             # Behind all others that are due.
             ports.jobs.swept(job, now, now)
-            return _Came.MORE
+            return _SweepResult.MORE
     # Looked at before its ledger is (jobs.cancellation.is_over).
     found = ports.jobs.get(*job.key)
     if found is None or found.state is not JobState.CANCELLING:
-        return _Came.LATER
-    ledger = ports.ledgers.totals(lane, biz, now, job.name)
+        return _SweepResult.LATER
+    ledger = ports.ledgers.totals(queue_key, biz, now, job.name)
     if is_over(found, ledger):
         counts = counts_of(found, ledger)
         learn_run(ports.learning, found, counts, now)
         has_ended = ports.jobs.end(found, JobState.CANCELLED, counts, now)
-        return _Came.ENDED if has_ended else _Came.LATER
+        return _SweepResult.ENDED if has_ended else _SweepResult.LATER
     ports.jobs.swept(found, now, now + SOON)
-    return _Came.LATER
+    return _SweepResult.LATER

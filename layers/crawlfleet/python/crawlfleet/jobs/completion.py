@@ -28,14 +28,14 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import SeedState
 from crawlfleet.crawling.frontier.ports import SeedStore
-from crawlfleet.jobs.expansion import after_trouble, until_look_again
+from crawlfleet.jobs.expansion import backoff_after, next_poll_interval
 from crawlfleet.jobs.models import ENDED, Job, JobState
-from crawlfleet.jobs.ports import JobStore, LostJobs
+from crawlfleet.jobs.ports import JobStore, OrphanedJobs
 from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
 from crawlfleet.kernel.errors import ConfigError, RejectedError, StoreError, UnknownBizError
 from crawlfleet.kernel.ids import FINAL_STATES
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import RequestStore
 
@@ -159,17 +159,17 @@ def _look(
 ) -> bool:
     trouble, left = away.get(job.key[:2]), None
     if trouble is not None:
-        ports.jobs.look(job, now, trouble, now + after_trouble(job.troubles))
+        ports.jobs.look(job, now, trouble, now + backoff_after(job.troubles))
         return False
     try:
-        lane, biz = biz_of(tree, job.tenant, job.biz)
-        ledger = ports.ledgers.totals(lane, biz, now, job.name)
+        queue_key, biz = biz_of(tree, job.tenant, job.biz)
+        ledger = ports.ledgers.totals(queue_key, biz, now, job.name)
         left = ledger.open
-        wait = until_look_again(left, job.left, _waited(job))
-        if left <= 0 and not _leads_on(ports, lane, biz, job):
+        wait = next_poll_interval(left, job.left, _waited(job))
+        if left <= 0 and not _leads_on(ports, queue_key, biz, job):
             # Homes are read one after another. Whatever became a task meanwhile, and led on to
             # where had been looked already, has been counted since, though it may have ended.
-            again = ports.ledgers.totals(lane, biz, now, job.name)
+            again = ports.ledgers.totals(queue_key, biz, now, job.name)
             if _counted(again) == _counted(ledger):
                 counts = counts_of(job, ledger)
                 learn_run(ports.learning, job, counts, now)
@@ -179,7 +179,7 @@ def _look(
                 learn_run(ports.learning, job, counts, now)
                 return True
     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-        trouble, wait = _trouble(error), after_trouble(job.troubles)
+        trouble, wait = _trouble(error), backoff_after(job.troubles)
         if isinstance(error, StoreError | UnknownBizError | ConfigError):
             away[job.key[:2]] = trouble
         if not isinstance(error, RejectedError):
@@ -210,16 +210,16 @@ def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:
     }
 
 
-def _leads_on(ports: EndingPorts, lane: Lane, biz: Biz, job: Job) -> bool:
+def _leads_on(ports: EndingPorts, queue_key: QueueKey, biz: Biz, job: Job) -> bool:
     """Whether there are seeds of it that are no ended tasks yet."""
-    seeds = ports.seeds.open_of_job(lane, biz, job.name, SEEDS)
+    seeds = ports.seeds.open_of_job(queue_key, biz, job.name, SEEDS)
     if len(seeds) >= SEEDS:
         return True
     for seed in seeds:
         if seed.state is not SeedState.HANDED or seed.request is None:
             return True
         # Its end may not have been told to the seed; a request that is not there is stored yet.
-        tracked = ports.store.get(lane, biz, seed.request)
+        tracked = ports.store.get(queue_key, biz, seed.request)
         if tracked is None or tracked.state not in FINAL_STATES:
             return True
     return False
@@ -236,14 +236,16 @@ def _trouble(error: Exception) -> str:
 #: Jobs wait so long for a biz that was removed.
 KEPT: Final = timedelta(days=7)
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
-TURN: Final = "lost_jobs"
+LOCK: Final = "lost_jobs"
 EVERY: Final = timedelta(minutes=10)
 TERM: Final = timedelta(minutes=2)
 #: Jobs of one biz that one round ends.
 BATCH: Final = 1_000
 
 
-def end_lost_jobs(lost: LostJobs, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
+def end_orphaned_jobs(
+    lost: OrphanedJobs, tree: Tree, now: datetime, time_left: Callable[[], float]
+) -> int:
     """End the jobs whose biz has not been there for ``KEPT``; how many.
 
     Raises:

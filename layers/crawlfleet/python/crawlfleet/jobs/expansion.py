@@ -39,7 +39,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.requests.ledger import Ledgers
@@ -90,17 +90,17 @@ def is_short_of_tasks(own_open: int, count: int, limits: IntakeLimits) -> bool:
 SHORTEST: Final = timedelta(seconds=2)
 LONGEST: Final = timedelta(minutes=5)
 #: A biz without room is looked at again at the latest after this: workers make room all the time.
-LONGEST_CROWDED: Final = timedelta(seconds=30)
+LONGEST_BACKLOG_BACKOFF: Final = timedelta(seconds=30)
 #: Between two looks at the ledger of a job that runs; the longer, the more it has left to do.
-SOONEST_LOOK: Final = timedelta(seconds=2)
-LATEST_LOOK: Final = timedelta(seconds=30)
+SHORTEST_POLL: Final = timedelta(seconds=2)
+LONGEST_POLL: Final = timedelta(seconds=30)
 #: The same of one that does not move: its tasks wait for a host, for a moment, for a worker.
-LATEST_STILL: Final = timedelta(minutes=1)
+LONGEST_IDLE_POLL: Final = timedelta(minutes=1)
 #: A fleet that is quick deals with so many tasks in a second: before that no job can have ended.
 QUICK_PER_SECOND: Final = 1_000
 
 
-def after_trouble(troubles: int) -> timedelta:
+def backoff_after(troubles: int) -> timedelta:
     """How long a job waits that has been in trouble so many times in a row before.
 
     >>> [after_trouble(count).total_seconds() for count in (0, 1, 5, 1_000)]
@@ -110,26 +110,26 @@ def after_trouble(troubles: int) -> timedelta:
     return min(LONGEST, SHORTEST * doubled)
 
 
-def when_crowded(retry_after_seconds: float) -> timedelta:
+def backlog_backoff(retry_after_seconds: float) -> timedelta:
     """How long it waits for room in its biz.
 
     >>> when_crowded(300.0).total_seconds()
     30.0
     """
-    bounded = min(max(retry_after_seconds, 1.0), LONGEST_CROWDED.total_seconds())
+    bounded = min(max(retry_after_seconds, 1.0), LONGEST_BACKLOG_BACKOFF.total_seconds())
     return timedelta(seconds=bounded)
 
 
-def until_look(open_tasks: int) -> timedelta:
+def poll_interval(open_tasks: int) -> timedelta:
     """How long until the ledger of a job is looked at again that has so many tasks open.
 
     >>> [until_look(count).total_seconds() for count in (1, 10_000, 10**8)]
     [2.0, 10.0, 30.0]
     """
-    return min(LATEST_LOOK, max(SOONEST_LOOK, timedelta(seconds=open_tasks / QUICK_PER_SECOND)))
+    return min(LONGEST_POLL, max(SHORTEST_POLL, timedelta(seconds=open_tasks / QUICK_PER_SECOND)))
 
 
-def until_look_again(open_tasks: int, before: int | None, waited: timedelta) -> timedelta:
+def next_poll_interval(open_tasks: int, before: int | None, waited: timedelta) -> timedelta:
     """The same where at the last look, ``waited`` ago, so many were open ``before``.
 
     As long as nothing moves the wait doubles: thousands of jobs whose tasks wait for hours are not
@@ -139,10 +139,10 @@ def until_look_again(open_tasks: int, before: int | None, waited: timedelta) -> 
     >>> [until_look_again(1, before, wait).total_seconds() for before in (None, 2, 1)]
     [2.0, 2.0, 4.0]
     """
-    wait = until_look(open_tasks)
+    wait = poll_interval(open_tasks)
     if before != open_tasks:
         return wait
-    return max(wait, min(LATEST_STILL, 2 * waited))
+    return max(wait, min(LONGEST_IDLE_POLL, 2 * waited))
 
 
 def shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -205,13 +205,13 @@ def expand(
         for job in due:
             if time_left() <= 0:
                 break
-            _take_turn(ports, tree, job, clock, time_left, done)
+            _acquire_lock(ports, tree, job, clock, time_left, done)
         if not due:
             break
     return done
 
 
-def _take_turn(
+def _acquire_lock(
     ports: ExpandingPorts,
     tree: Tree,
     job: Job,
@@ -224,11 +224,11 @@ def _take_turn(
     try:
         _make_some(ports, tree, job, clock, time_left, done)
     except _AheadError as error:
-        wait = when_crowded(error.retry_after_seconds)
+        wait = backlog_backoff(error.retry_after_seconds)
     except BacklogFullError as error:
-        trouble, wait = str(error), when_crowded(error.retry_after_seconds)
+        trouble, wait = str(error), backlog_backoff(error.retry_after_seconds)
     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-        trouble, wait = _trouble(error), after_trouble(job.troubles)
+        trouble, wait = _trouble(error), backoff_after(job.troubles)
         if not isinstance(error, RejectedError):
             name = "/".join(job.key)
             warn(f"job {name} makes no tasks for now", error)
@@ -259,7 +259,7 @@ def _make_some(
 ) -> None:
     job = ports.jobs.get(*brief.key)
     try:
-        lane, biz = biz_of(tree, brief.tenant, brief.biz)
+        queue_key, biz = biz_of(tree, brief.tenant, brief.biz)
     except UnknownBizError:
         if job is not None and job.batch is not None and job.state is JobState.CANCELLING:
             # Nobody can store these any more, and nobody wants them.
@@ -272,18 +272,20 @@ def _make_some(
         if job.batch is None:
             if job.state is not JobState.EXPANDING:
                 break
-            job = _open(ports, tree, lane, biz, job, clock())
+            job = _open(ports, tree, queue_key, biz, job, clock())
         elif job.state is JobState.EXPANDING:
-            _room_for(ports, tree, lane, biz, job, len(job.batch.ids), clock())
+            _room_for(ports, tree, queue_key, biz, job, len(job.batch.ids), clock())
         if job is not None and job.batch is not None:
-            tasks, refused, reasons = _store(ports.submission, lane, biz, job, job.batch, clock())
+            tasks, refused, reasons = _store(
+                ports.submission, queue_key, biz, job, job.batch, clock()
+            )
             job = ports.jobs.close_batch(job, job.batch, clock(), refused, reasons)
             done.batches += 1
             done.tasks += tasks
 
 
 def _open(
-    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, job: Job, now: datetime
+    ports: ExpandingPorts, tree: Tree, queue_key: QueueKey, biz: Biz, job: Job, now: datetime
 ) -> Job | None:
     """Write the next batch down; the job as it stands, perhaps with a batch of another's."""
     reader = biz.reader(job.rule)
@@ -291,19 +293,25 @@ def _open(
         raise _no_rule(job)
     # A biz that takes little at once gets little at once.
     count = min(ports.batch, job.size - job.expanded, window(biz.intake))
-    _room_for(ports, tree, lane, biz, job, count, now)
+    _room_for(ports, tree, queue_key, biz, job, count, now)
     if reader.version == job.rule_version:
-        ports.submission.rules.freeze(lane, job.rule, reader)
+        ports.submission.rules.freeze(queue_key, job.rule, reader)
     batch = TaskBatch(
         first=job.expanded,
-        ids=tuple(ports.submission.ids.take(lane, biz.id_kind, count)),
+        ids=tuple(ports.submission.ids.take(queue_key, biz.id_kind, count)),
         queued_at=from_ms(to_ms(now)),
     )
     return ports.jobs.open_batch(job, batch)
 
 
 def _room_for(
-    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, job: Job, count: int, now: datetime
+    ports: ExpandingPorts,
+    tree: Tree,
+    queue_key: QueueKey,
+    biz: Biz,
+    job: Job,
+    count: int,
+    now: datetime,
 ) -> None:
     """See that a job leaves room to clients, to what its pages lead to, and to other tenants.
 
@@ -318,7 +326,9 @@ def _room_for(
 
     def ask(most: int) -> None:
         fitting = max(1, min(count, most))
-        make_room(ports.submission, tree, lane, fitting, replace(limits, max_backlog=most), now)
+        make_room(
+            ports.submission, tree, queue_key, fitting, replace(limits, max_backlog=most), now
+        )
 
     usual = window(limits)
     try:
@@ -326,18 +336,18 @@ def _room_for(
     except BacklogFullError as full:
         # By the clients' own bound: what it says is then of the clients' making, or of all memory.
         ask(limits.max_backlog)
-        _, processed = ports.submission.queue.rates(lane, now)
+        _, processed = ports.submission.queue.rates(queue_key, now)
         if (wide := window(limits, processed.per_60s)) > usual:
             with suppress(BacklogFullError):
                 ask(wide)
                 return
-        own = ports.ledgers.totals(lane, biz, now, job.name).open
+        own = ports.ledgers.totals(queue_key, biz, now, job.name).open
         if not is_short_of_tasks(own, count, limits):
             raise _AheadError(str(full), retry_after_seconds=full.retry_after_seconds) from None
 
 
 def _store(
-    ports: SubmissionPorts, lane: Lane, biz: Biz, job: Job, batch: TaskBatch, now: datetime
+    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, job: Job, batch: TaskBatch, now: datetime
 ) -> tuple[int, int, list[str]]:
     """Store a batch; how many tasks are, how many are not to be, and why some of those are not.
 
@@ -356,12 +366,14 @@ def _store(
             reasons.append(_reason(request, fault))
     if (now - batch.queued_at).total_seconds() >= biz.ttl_seconds:
         # What is not there may have been, and have gone with the TTL: none is made twice.
-        found = [one for one in requests if ports.store.get(lane, biz, one.id) is not None]
+        found = [one for one in requests if ports.store.get(queue_key, biz, one.id) is not None]
         known = {one.id for one in found}
         why = "its batch stood open for longer than the biz's ttl_seconds"
         reasons += [_reason(one, why) for one in requests if one.id not in known]
         requests = found
-    for request, receipt in zip(requests, _persist(ports, lane, biz, requests, now), strict=True):
+    for request, receipt in zip(
+        requests, _persist(ports, queue_key, biz, requests, now), strict=True
+    ):
         if isinstance(receipt, Refused):
             if receipt.error.retryable or not isinstance(receipt.error, StoreError):
                 raise receipt.error
@@ -370,11 +382,15 @@ def _store(
 
 
 def _persist(
-    ports: SubmissionPorts, lane: Lane, biz: Biz, requests: Sequence[Request], now: datetime
+    ports: SubmissionPorts,
+    queue_key: QueueKey,
+    biz: Biz,
+    requests: Sequence[Request],
+    now: datetime,
 ) -> list[Receipt]:
     ids = frozenset(request.id for request in requests)
     try:
-        return persist_and_enqueue(ports, lane, biz, requests, now, repeatable=ids)
+        return persist_and_enqueue(ports, queue_key, biz, requests, now, repeatable=ids)
     except StoreError as error:
         if error.retryable:
             raise
@@ -383,7 +399,7 @@ def _persist(
         # Of one another try will not help, and not one was stored: which is it?
         half = len(requests) // 2
         parts = (requests[:half], requests[half:])
-        return [receipt for part in parts for receipt in _persist(ports, lane, biz, part, now)]
+        return [receipt for part in parts for receipt in _persist(ports, queue_key, biz, part, now)]
 
 
 def _request(job: Job, batch: TaskBatch, index: int, an_id: RequestId) -> Request:

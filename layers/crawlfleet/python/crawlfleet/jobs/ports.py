@@ -30,7 +30,7 @@ class JobStore(Protocol):
         """Keep a new job; where one of its name stands, nothing is done and that one returned."""
         ...
 
-    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+    def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
         """Keep a new job of a schedule, unless ``most`` jobs of that schedule are open: then None.
 
         To count and to keep it are one step: of several at once each counts what those before it
@@ -202,7 +202,7 @@ class JobStore(Protocol):
         ...
 
 
-class LostJobs(Protocol):
+class OrphanedJobs(Protocol):
     """The same jobs as JobStore's."""
 
     def bizs(self) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from crawlfleet.jobs.cancellation import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Heard, JobKey
+from crawlfleet.jobs.cancellation import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Announced, JobKey
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script, fleet_keys
 
@@ -36,13 +36,13 @@ class RedisCancellations:
             part = names[start : start + _CHUNK]
             whole(self._redis.again(_ANNOUNCE, self._keys, _KEPT_MS, MOST_ANNOUNCED, *part))
 
-    def heard(self, since: int = 0) -> Heard:
+    def heard(self, since: int = 0) -> Announced:
         """See ports.Cancellations.heard."""
         answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _TOLD)
         with self._redis.translated():
             reached, *names = several(answer)
             jobs = [_key(text(name).decode()) for name in names]
-            return Heard(jobs, whole(reached))
+            return Announced(jobs, whole(reached))
 
 
 def _key(name: str) -> JobKey:

@@ -18,9 +18,9 @@ from crawlfleet.jobs.starting import StartingPorts, is_as_ordered, key_name, sta
 from crawlfleet.kernel import paging as job_cursor
 from crawlfleet.kernel.errors import ConflictError, KeyReusedError, NotFoundError
 from crawlfleet.kernel.paging import Listing
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.dead_letters import service as dead_letters
-from crawlfleet.requests.dead_letters.models import LetterFilter
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter
 from crawlfleet.requests.dead_letters.service import DeadLetterPorts
 from crawlfleet.requests.ledger import Ledger, Ledgers
 from crawlfleet.requests.ports import Waker
@@ -92,7 +92,7 @@ def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: da
         QuotaExceededError: the biz has as many open jobs as it may.
         UnknownBizError, NotFoundError, InvalidRequestError: as of jobs.starting.
     """
-    lane, biz = biz_of(tree, order.tenant, order.biz)
+    queue_key, biz = biz_of(tree, order.tenant, order.biz)
     named = order.name is not None
     if not named and key is not None:
         order = replace(order, name=key_name(key))
@@ -100,7 +100,7 @@ def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: da
         standing = ports.jobs.get(order.tenant, order.biz, order.name)
         if standing is not None:
             return Started(_as_ordered(standing, order, named=named), is_new=False)
-        if not _is_unused(ports, lane, biz, order.name, now):
+        if not _is_unused(ports, queue_key, biz, order.name, now):
             # The tasks may be those of a job that another call has started meanwhile.
             standing = ports.jobs.get(order.tenant, order.biz, order.name)
             if standing is None:
@@ -113,15 +113,15 @@ def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: da
     return Started(_as_ordered(job, order, named=named), is_new=True)
 
 
-def look(ports: JobPorts, tree: Tree, key: JobKey, now: datetime) -> Seen:
+def get_job(ports: JobPorts, tree: Tree, key: JobKey, now: datetime) -> Seen:
     """One job and its ledger.
 
     Raises:
         NotFoundError: there is no such job.
     """
-    lane, biz = biz_of(tree, key[0], key[1])
+    queue_key, biz = biz_of(tree, key[0], key[1])
     job = _known(ports.jobs, key)
-    return Seen(job, ports.ledgers.totals(lane, biz, now, job.name))
+    return Seen(job, ports.ledgers.totals(queue_key, biz, now, job.name))
 
 
 def list_jobs(
@@ -158,7 +158,7 @@ def list_jobs(
 
 def retry_failed(
     ports: JobPorts,
-    letters: DeadLetterPorts,
+    dead_letter_ports: DeadLetterPorts,
     reopening: JobReopening,
     tree: Tree,
     key: JobKey,
@@ -179,17 +179,17 @@ def retry_failed(
         UnknownRuleError: they are to be read with the present rule, and there is none.
     """
     tenant, biz_name, name = key
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     # Whoever is about to end it has read a ledger that will not be true: it ends no more by that.
     job = _there(reopening.begin_retry(tenant, biz_name, name), name)
     if job.state not in RETRIABLE:
         raise ConflictError(f"the job is {job.state.value}: nothing of it is retried")
-    meant, began = LetterFilter(job=name), time.monotonic()
+    meant, began = DeadLetterFilter(job=name), time.monotonic()
     count = skipped = 0
     cursor: str | None = None
     while True:
         done = dead_letters.replay(
-            letters,
+            dead_letter_ports,
             tree,
             tenant,
             biz_name,
@@ -204,7 +204,7 @@ def retry_failed(
         if cursor is None or time.monotonic() - began > ports.retry_seconds:
             break
     # It may have ended before the letters were replayed; what was, may have ended again since.
-    if ports.ledgers.totals(lane, biz, now, name).open or count:
+    if ports.ledgers.totals(queue_key, biz, now, name).open or count:
         job = reopening.reopen(tenant, biz_name, name, now) or job
     return Retried(count, skipped, cursor is not None, job)
 
@@ -227,6 +227,6 @@ def _as_ordered(job: Job, order: JobOrder, *, named: bool) -> Job:
     raise KeyReusedError("the idempotency key stands for another job")
 
 
-def _is_unused(ports: JobPorts, lane: Lane, biz: Biz, name: str, now: datetime) -> bool:
+def _is_unused(ports: JobPorts, queue_key: QueueKey, biz: Biz, name: str, now: datetime) -> bool:
     """Whether nobody has submitted under a name: its ledger would be two things' in one."""
-    return not ports.ledgers.totals(lane, biz, now, name).submitted
+    return not ports.ledgers.totals(queue_key, biz, now, name).submitted

@@ -15,7 +15,7 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.ports import Workers
-from crawlfleet.jobs.bidding.auction import offer_job
+from crawlfleet.jobs.bidding.auction import list_for_bids
 from crawlfleet.jobs.bidding.ports import JobBoard
 from crawlfleet.jobs.models import ENDED, Job, JobOrder, JobState
 from crawlfleet.jobs.ports import JobStore
@@ -82,7 +82,7 @@ class StartingPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Others:
+class OverlapLimit:
     """The open jobs of a schedule, beside which, or ``instead`` of which, another is started.
 
     So many were ``open`` a moment ago; ``most`` may be, the new one among them.
@@ -99,7 +99,7 @@ def start_job(
     order: JobOrder,
     now: datetime,
     *,
-    others: Others | None = None,
+    others: OverlapLimit | None = None,
 ) -> Job:
     """Keep a job as ordered, or return the one that was started under its name before.
 
@@ -116,7 +116,7 @@ def start_job(
         NotFoundError: the biz keeps no such spider, or not that version of it.
         InvalidRequestError: every mistake, with its field; nothing is kept.
     """
-    lane, biz = biz_of(tree, order.tenant, order.biz)
+    queue_key, biz = biz_of(tree, order.tenant, order.biz)
     if order.name is not None:
         standing = ports.jobs.get(order.tenant, order.biz, order.name)
         if standing is not None:
@@ -136,7 +136,7 @@ def start_job(
         raise InvalidRequestError(dict.fromkeys(problems))
     reader = biz.reader(rule)
     assert reader is not None  # noqa: S101  admission has looked
-    ports.rules.freeze(lane, rule, reader)
+    ports.rules.freeze(queue_key, rule, reader)
     if kept is not None:
         ports.spiders.hold(kept, now)
     waits = tree.stage.bidding is not None
@@ -147,14 +147,14 @@ def start_job(
     return job
 
 
-def _beside(jobs: JobStore, made: Job, others: Others) -> Job:
-    job = jobs.create_in_turn(made, others.most, instead=others.instead)
+def _beside(jobs: JobStore, made: Job, others: OverlapLimit) -> Job:
+    job = jobs.create_limited(made, others.most, instead=others.instead)
     if job is None:
-        raise ConflictError(in_the_way(jobs, made.tenant, made.biz, made.schedule))
+        raise ConflictError(overlap_reason(jobs, made.tenant, made.biz, made.schedule))
     return job
 
 
-def in_the_way(jobs: JobStore, tenant: str, biz: str, schedule: str | None) -> str:
+def overlap_reason(jobs: JobStore, tenant: str, biz: str, schedule: str | None) -> str:
     """Why another job of a schedule is not started, for people."""
     found = jobs.of_biz(
         tenant, biz, states=_OPEN, spider=None, schedule=schedule, after=None, limit=1
@@ -166,7 +166,7 @@ def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: dateti
     """Put a job on the board that waits for a worker. It is kept: what fails here is made good."""
     if job.state is JobState.PLACING:
         with suppress(StoreUnavailableError):
-            offer_job(board, terms, biz, job, now)
+            list_for_bids(board, terms, biz, job, now)
 
 
 def wake_for(job: Job, workers: Workers, waker: Waker) -> None:

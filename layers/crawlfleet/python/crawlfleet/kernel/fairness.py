@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from math import lcm
 from typing import Final, Generic, TypeVar
 
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 
 T = TypeVar("T")
 
@@ -55,14 +55,16 @@ TICK: Final = timedelta(minutes=1)
 GOLDEN: Final = (5**0.5 - 1) / 2
 
 
-def from_elsewhere(lanes: Sequence[Lane], now: datetime, every: timedelta = TICK) -> Sequence[Lane]:
+def from_elsewhere(
+    queues: Sequence[QueueKey], now: datetime, every: timedelta = TICK
+) -> Sequence[QueueKey]:
     """The lanes from another one on in each round, and wherever the last ones began, far from it.
 
     Rounds that get no further than a few lanes so come to all of them after the fewest rounds.
     """
     first = int(now.timestamp() / every.total_seconds()) * GOLDEN % 1
-    place = int(first * len(lanes))
-    return (*lanes[place:], *lanes[:place])
+    place = int(first * len(queues))
+    return (*queues[place:], *queues[:place])
 
 
 H = TypeVar("H", bound=Hashable)

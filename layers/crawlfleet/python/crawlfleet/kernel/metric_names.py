@@ -49,7 +49,7 @@ EXPIRED: Final = "Expired"
 #: Requests that were submitted and are in no state, or more than were. It must be 0.
 LEDGER_DIFFERENCE: Final = "LedgerDifference"
 
-LANE: Final = (
+QUEUE_KEY: Final = (
     SUBMITTED,
     PROCESSED,
     BACKLOG,
@@ -103,7 +103,7 @@ TICKS: Final = "Ticks"
 TICK_FAULTS: Final = "TickFaults"
 
 FLEET: Final = (
-    *LANE,
+    *QUEUE_KEY,
     LOOKS,
     LOOK_SECONDS,
     UNREAD,

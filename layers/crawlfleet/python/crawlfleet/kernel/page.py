@@ -26,7 +26,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 #: How much of a body is kept of an attempt that failed.
 SAMPLE_BYTES: Final = 2_000
 #: Response headers that tell why a page was not given, or by whom. Never a cookie or a credential.
-TELLING_HEADERS: Final = frozenset(
+INFORMATIVE_HEADERS: Final = frozenset(
     {
         "age",
         "allow",
@@ -89,7 +89,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             headers={
                 name: _plain(value, _LONGEST_URL if name == "location" else _LONGEST_HEADER)
                 for name, value in headers.items()
-                if name in TELLING_HEADERS
+                if name in INFORMATIVE_HEADERS
             },
             seconds=round(seconds, 6),
             sample=bytes(body[:SAMPLE_BYTES]),

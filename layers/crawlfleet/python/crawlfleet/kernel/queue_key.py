@@ -47,7 +47,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 _AT: Final = "@"
 
 
-class Lane(msgspec.Struct, frozen=True, order=True):
+class QueueKey(msgspec.Struct, frozen=True, order=True):
     """One biz of one tenant, and the name of its queue (SPEC.md A3, A6).
 
     Every key of a lane carries the hash tag ``{tenant:biz}``, so that one script may touch all of
@@ -62,7 +62,7 @@ class Lane(msgspec.Struct, frozen=True, order=True):
     def path(self) -> str:
         """Which biz it is, for people and for keys of figures: a queue's name may change.
 
-        >>> Lane("acme", "docs", "main").path
+        >>> QueueKey("acme", "docs", "main").path
         'acme/docs'
         """
         return f"{self.tenant}/{self.biz}"
@@ -71,22 +71,24 @@ class Lane(msgspec.Struct, frozen=True, order=True):
     def pool(self) -> str | None:
         """The pool that its work is bound for; None where any may do it.
 
-        >>> Lane("acme", "docs", "main@large").pool
+        >>> QueueKey("acme", "docs", "main@large").pool
         'large'
-        >>> Lane("acme", "docs", "main").pool is None
+        >>> QueueKey("acme", "docs", "main").pool is None
         True
         """
         return self.queue.partition(_AT)[2] or None
 
 
-def bound(lane: Lane, pool: str) -> Lane:
+def bound(queue_key: QueueKey, pool: str) -> QueueKey:
     """The lane of the same biz whose work is bound for a pool; the usual one's is the lane itself.
 
-    >>> bound(Lane("acme", "docs", "main"), "large").queue
+    >>> bound(QueueKey("acme", "docs", "main"), "large").queue
     'main@large'
     """
-    queue = lane.queue.partition(_AT)[0]
-    return Lane(lane.tenant, lane.biz, queue if pool == MAIN_POOL else f"{queue}{_AT}{pool}")
+    queue = queue_key.queue.partition(_AT)[0]
+    return QueueKey(
+        queue_key.tenant, queue_key.biz, queue if pool == MAIN_POOL else f"{queue}{_AT}{pool}"
+    )
 
 
 #: From 0 to 10; what waits gains on what is above it (requests.queue.ageing).

@@ -98,35 +98,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reader = _Reader(os.environ if environment is None else environment)
         wanted = frozenset(needs)
         settings = cls(
-            stage=reader.read(names.ENV_STAGE, _stage_mistake, needed=True),
-            log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_mistake) or "INFO",
+            stage=reader.read(names.ENV_STAGE, _stage_error, needed=True),
+            log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_error) or "INFO",
             redis_url=reader.read(
-                names.ENV_REDIS_URL, _redis_url_mistake, needed=Need.REDIS in wanted
+                names.ENV_REDIS_URL, _redis_url_error, needed=Need.REDIS in wanted
             ),
-            redis_secret=reader.read(names.ENV_REDIS_SECRET, _secret_mistake) or None,
+            redis_secret=reader.read(names.ENV_REDIS_SECRET, _secret_error) or None,
             node_secret_template=reader.read(
-                names.ENV_NODE_SECRET, _template_mistake, needed=Need.NODES in wanted
+                names.ENV_NODE_SECRET, _template_error, needed=Need.NODES in wanted
             ),
             consumer_function=reader.read(
-                names.ENV_CONSUMER_FUNCTION, _function_mistake, needed=Need.CONSUMER in wanted
+                names.ENV_CONSUMER_FUNCTION, _function_error, needed=Need.CONSUMER in wanted
             ),
             consumer_ceiling=_count(
-                reader.read(
-                    names.ENV_CONSUMER_CEILING, _count_mistake, needed=Need.CEILING in wanted
-                )
+                reader.read(names.ENV_CONSUMER_CEILING, _count_error, needed=Need.CEILING in wanted)
             ),
             id_issuer_function=reader.read(
-                names.ENV_ID_ISSUER_FUNCTION, _function_mistake, needed=Need.ID_ISSUER in wanted
+                names.ENV_ID_ISSUER_FUNCTION, _function_error, needed=Need.ID_ISSUER in wanted
             ),
             default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
-            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _topic_mistake) or None,
-            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_mistake) or None,
-            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_mistake) or None,
-            scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake)),
-            pools=_pools_in(reader.read(names.ENV_POOLS, _pools_mistake)),
-            pool=reader.read(names.ENV_POOL, _pool_mistake) or MAIN_POOL,
-            source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_mistake) or None,
-            home_region=reader.read(names.ENV_HOME_REGION, _region_mistake) or None,
+            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _topic_error) or None,
+            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_error) or None,
+            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_error) or None,
+            scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_error)),
+            pools=_pools_in(reader.read(names.ENV_POOLS, _pools_error)),
+            pool=reader.read(names.ENV_POOL, _pool_error) or MAIN_POOL,
+            source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_error) or None,
+            home_region=reader.read(names.ENV_HOME_REGION, _region_error) or None,
         )
         if reader.problems:
             raise ConfigError(reader.problems)
@@ -157,7 +155,7 @@ def scrapy_packages(environment: Mapping[str, str] | None = None) -> tuple[str, 
         ConfigError: the variable names no packages.
     """
     reader = _Reader(os.environ if environment is None else environment)
-    found = _listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake))
+    found = _listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_error))
     if reader.problems:
         raise ConfigError(reader.problems)
     return found
@@ -178,15 +176,15 @@ class _Reader:
         return value
 
 
-def _stage_mistake(value: str) -> str | None:
+def _stage_error(value: str) -> str | None:
     return None if _STAGE.match(value) else f"is no stage name: {value[:60]!r}"
 
 
-def _log_level_mistake(value: str) -> str | None:
+def _log_level_error(value: str) -> str | None:
     return None if value in LOG_LEVELS else f"is none of {', '.join(LOG_LEVELS)}: {value[:60]!r}"
 
 
-def _redis_url_mistake(value: str) -> str | None:
+def _redis_url_error(value: str) -> str | None:
     # Never quotes the value: it may hold a password in spite of the rule.
     try:
         parts = urlsplit(value)
@@ -201,17 +199,17 @@ def _redis_url_mistake(value: str) -> str | None:
     return None
 
 
-def _secret_mistake(value: str) -> str | None:
+def _secret_error(value: str) -> str | None:
     return None if _SECRET.match(value) else "is no Secrets Manager name or ARN"
 
 
-def _template_mistake(value: str) -> str | None:
+def _template_error(value: str) -> str | None:
     if "{node}" not in value:
         return "lacks {node}, which stands for the node's name"
-    return _secret_mistake(value.replace("{node}", "node"))
+    return _secret_error(value.replace("{node}", "node"))
 
 
-def _function_mistake(value: str) -> str | None:
+def _function_error(value: str) -> str | None:
     return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
 
 
@@ -220,7 +218,7 @@ def _count(value: str) -> int:
     return int(value) if re.fullmatch("[0-9]{1,6}", value) else 0
 
 
-def _count_mistake(value: str) -> str | None:
+def _count_error(value: str) -> str | None:
     return (
         None if 1 <= _count(value) <= _MOST else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
     )
@@ -234,7 +232,7 @@ def _pools_in(value: str) -> tuple[Pool, ...]:
         return ()
 
 
-def _pools_mistake(value: str) -> str | None:
+def _pools_error(value: str) -> str | None:
     """Everything that is wrong with the pools, in one sentence."""
     try:
         found = _pools.decode(value)
@@ -257,12 +255,12 @@ def _pools_mistake(value: str) -> str | None:
     return "; ".join(wrong) or None
 
 
-def _pool_mistake(value: str) -> str | None:
+def _pool_error(value: str) -> str | None:
     right = value == MAIN_POOL or (_POOL.match(value) and value not in TAKEN_NAMES)
     return None if right else f"is no name of a pool: {value[:60]!r}"
 
 
-def _address_mistake(value: str) -> str | None:
+def _address_error(value: str) -> str | None:
     try:
         ip_address(value)
     except ValueError:
@@ -270,11 +268,11 @@ def _address_mistake(value: str) -> str | None:
     return None
 
 
-def _region_mistake(value: str) -> str | None:
+def _region_error(value: str) -> str | None:
     return None if _REGION.match(value) else f"is no region of AWS: {value[:60]!r}"
 
 
-def _topic_mistake(value: str) -> str | None:
+def _topic_error(value: str) -> str | None:
     return None if _TOPIC.match(value) else f"is no ARN of an SNS topic: {value[:60]!r}"
 
 
@@ -282,6 +280,6 @@ def _listed(value: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in value.split(",")) if value else ()
 
 
-def _packages_mistake(value: str) -> str | None:
+def _packages_error(value: str) -> str | None:
     wrong = [each for each in _listed(value) if not _PACKAGE.match(each)]
     return f"is no package name: {wrong[0][:60]!r}" if wrong else None

@@ -123,9 +123,9 @@ class Pauses:
     rest: float = 5.0
     index: float = 1.0
     true: float = 2.0
-    unanswered: float = 5.0
+    unconfirmed: float = 5.0
     owned: float = 1.0
-    heed: float = 1.0
+    cancellations: float = 1.0
     turn: float = 20.0
     spell: float = 0.25
     settle: float = 0.2
@@ -133,11 +133,11 @@ class Pauses:
     watch: float = 1.0
     recover: float = 5.0
     cancel: float = 2.0
-    sow: float = 0.5
+    dispatch_seeds: float = 0.5
     drain: float = 2.0
     advance: float = 1.0
     award: float = 0.5
-    muster: float = 5.0
+    report_throughput: float = 5.0
     advance_round: float = 3.0
     award_round: float = 5.0
     round_end: float = 3.0

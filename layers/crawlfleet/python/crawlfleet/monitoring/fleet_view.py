@@ -21,8 +21,8 @@ from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of, must_operate, operates
 from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet import failure_detector as liveness
-from crawlfleet.fleet.models import Health, Pulse, WorkerStatus
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring.models import HostSample, Sample
@@ -34,7 +34,7 @@ BOUNDS: Final = Bounds(look_seconds=10.0)
 
 
 #: Workers by the tenants for whom they are at hosts, each with these hosts alone.
-AtWork: TypeAlias = Mapping[str, Sequence[Pulse]]
+AtWork: TypeAlias = Mapping[str, Sequence[WorkerHeartbeats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +72,10 @@ def hosts_of(ports: HostPorts, tree: Tree, tenant: str, biz_name: str) -> list[H
     How a site does is everybody's to know; how much others ask of it is not, so counts are left
     out, and what waits is this biz's.
     """
-    lane, _ = biz_of(tree, tenant, biz_name)
-    [parked] = ports.overview.waiting_hosts([lane], hosts.WAITING_EACH)
+    queue_key, _ = biz_of(tree, tenant, biz_name)
+    [deferred] = ports.overview.waiting_hosts([queue_key], hosts.WAITING_EACH)
     troubled = ports.hosts.troubled([tenant], hosts.TROUBLED_EACH)
-    names, waiting = hosts.candidates(ports.at_work().get(tenant, ()), parked, troubled)
+    names, waiting = hosts.candidates(ports.at_work().get(tenant, ()), deferred, troubled)
     states = ports.hosts.states(names) if names else []
     found = hosts.shown([hosts.host_sample(state, waiting[state.host]) for state in states])
     return [
@@ -83,16 +83,16 @@ def hosts_of(ports: HostPorts, tree: Tree, tenant: str, biz_name: str) -> list[H
     ]
 
 
-def at_work(pulses: Iterable[Pulse]) -> AtWork:
+def at_work(heartbeats: Iterable[WorkerHeartbeats]) -> AtWork:
     """What workers say of the hosts that they are at, by tenant."""
-    found: defaultdict[str, list[Pulse]] = defaultdict(list)
-    for pulse in pulses:
+    found: defaultdict[str, list[WorkerHeartbeats]] = defaultdict(list)
+    for beats in heartbeats:
         places: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-        for place in pulse.card.hosts:
+        for place in beats.worker_status.hosts:
             places[place[1]].append(place)
         for tenant, own in places.items():
-            card = msgspec.structs.replace(pulse.card, hosts=tuple(own))
-            found[tenant].append(msgspec.structs.replace(pulse, card=card))
+            worker_status = msgspec.structs.replace(beats.worker_status, hosts=tuple(own))
+            found[tenant].append(msgspec.structs.replace(beats, worker_status=worker_status))
     return dict(found)
 
 
@@ -104,15 +104,15 @@ _ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE
 class RosterPorts:
     """What the roster needs of the world."""
 
-    watch: Watch
+    detector: FailureDetector
 
 
-def workers(ports: RosterPorts, tree: Tree, tenant: str, biz_name: str) -> list[WorkerStatus]:
+def workers(ports: RosterPorts, tree: Tree, tenant: str, biz_name: str) -> list[WorkerHealth]:
     """Known workers, each with what it holds of this biz; a biz that none serves has none held."""
-    lane, _ = biz_of(tree, tenant, biz_name)
+    queue_key, _ = biz_of(tree, tenant, biz_name)
     limits, counts = tree.stage.detector, operates(tree, tenant)
     found = [
-        seen_from(lane, liveness.status(pulse, limits), counts=counts)
-        for pulse in ports.watch.pulses()
+        seen_from(queue_key, liveness.status(beats, limits), counts=counts)
+        for beats in ports.detector.heartbeats()
     ]
     return sorted(found, key=lambda status: (_ORDER[status.health], status.worker))

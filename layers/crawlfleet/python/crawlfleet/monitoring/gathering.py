@@ -27,12 +27,12 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from crawlfleet.crawling.politeness.models import HostState
-from crawlfleet.fleet.models import Pulse
+from crawlfleet.fleet.models import WorkerHeartbeats
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.fairness import place
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.monitoring.models import HostSample
-from crawlfleet.requests.queue.parking import Parked
+from crawlfleet.requests.queue.deferral import DeferredHost
 
 T = TypeVar("T")
 
@@ -51,7 +51,9 @@ _WINDOW_SECONDS: Final = 60.0
 
 
 def candidates(
-    pulses: Iterable[Pulse], parked: Iterable[Parked], troubled: Iterable[Sequence[str]] = ()
+    heartbeats: Iterable[WorkerHeartbeats],
+    deferred: Iterable[DeferredHost],
+    troubled: Iterable[Sequence[str]] = (),
 ) -> tuple[list[str], Counter[str]]:
     """Hosts worth a look, and how much waits for each.
 
@@ -60,9 +62,9 @@ def candidates(
     have something under way, by how many say so.
     """
     waiting: Counter[str] = Counter()
-    for one in parked:
+    for one in deferred:
         waiting[one.host] += one.count
-    busy = Counter(host for pulse in pulses for host, _ in pulse.card.hosts)
+    busy = Counter(host for beats in heartbeats for host, _ in beats.worker_status.hosts)
     half = LOOKED_AT // 2
     names = dict.fromkeys(islice(dict.fromkeys(_in_turn(troubled)), TROUBLED_PLACES))
     for host, _ in waiting.most_common(half):
@@ -91,7 +93,7 @@ def host_sample(state: HostState, waiting: int, met_by: str = "") -> HostSample:
         strain=state.strain,
         interval_seconds=state.interval_seconds,
         running=state.running,
-        parked=waiting,
+        deferred=waiting,
         met_by=met_by,
     )
 
@@ -146,7 +148,7 @@ def _worst_first(one: HostSample) -> tuple[bool, int, int, str]:
 
 
 def _busiest_first(one: HostSample) -> tuple[int, int, int, str]:
-    return -one.asked, -one.running, -one.parked, one.host
+    return -one.asked, -one.running, -one.deferred, one.host
 
 
 #: Keys that a node is asked to count in a look, on average: 2 to 4 s of one of its processors.
@@ -159,12 +161,12 @@ Nodes: TypeAlias = frozenset[str]
 
 
 def due(
-    opened: Mapping[Lane, int],
-    nodes: Mapping[Lane, Nodes],
+    opened: Mapping[QueueKey, int],
+    nodes: Mapping[QueueKey, Nodes],
     now: datetime,
     *,
     budget: int = KEYS_A_NODE,
-) -> list[Lane]:
+) -> list[QueueKey]:
     """The lanes to audit in this look, the first ones first.
 
     Lanes lie end to end on a circle, each as long as what it holds. A look goes through a part of
@@ -178,43 +180,43 @@ def due(
         now: The moment of the look.
         budget: Keys of each node.
 
-    >>> many = {Lane("acme", f"b{n}", "main"): 10**6 for n in range(10)}
+    >>> many = {QueueKey("acme", f"b{n}", "main"): 10**6 for n in range(10)}
     >>> on_main = dict.fromkeys(many, frozenset({"main"}))
     >>> [len(due(many, on_main, datetime.fromtimestamp(60 * n))) for n in range(5)]
     [2, 2, 2, 2, 2]
     >>> len(due(dict.fromkeys(many, 10), on_main, datetime.fromtimestamp(0)))
     10
     """
-    keys = {lane: _LEAST_KEYS + max(0, count) for lane, count in opened.items()}
+    keys = {queue_key: _LEAST_KEYS + max(0, count) for queue_key, count in opened.items()}
     asked: Counter[str] = Counter()
-    circles: defaultdict[Nodes, list[Lane]] = defaultdict(list)
-    for lane, count in keys.items():
-        circles[nodes[lane]].append(lane)
-        for node in nodes[lane]:
-            asked[node] += -(-count // len(nodes[lane]))
+    circles: defaultdict[Nodes, list[QueueKey]] = defaultdict(list)
+    for queue_key, count in keys.items():
+        circles[nodes[queue_key]].append(queue_key)
+        for node in nodes[queue_key]:
+            asked[node] += -(-count // len(nodes[queue_key]))
     begin = place(now)
     return [
-        lane
-        for on, lanes in circles.items()
-        for lane in _of_circle(
-            {lane: keys[lane] for lane in lanes},
+        queue_key
+        for on, queues in circles.items()
+        for queue_key in _of_circle(
+            {queue_key: keys[queue_key] for queue_key in queues},
             begin,
             min((budget / asked[node] for node in on), default=1.0),
         )
     ]
 
 
-def _of_circle(keys: Mapping[Lane, int], begin: float, part: float) -> list[Lane]:
+def _of_circle(keys: Mapping[QueueKey, int], begin: float, part: float) -> list[QueueKey]:
     """The lanes that begin within this part of the circle."""
     whole = sum(keys.values())
     until = part * whole if part < 1 else float("inf")
     passed, found = 0, []
-    for lane, count in keys.items():
+    for queue_key, count in keys.items():
         ahead = (passed - begin * whole) % whole
         if ahead < until:
-            found.append((ahead, lane))
+            found.append((ahead, queue_key))
         passed += count
-    return [lane for _, lane in sorted(found, key=lambda one: one[0])]
+    return [queue_key for _, queue_key in sorted(found, key=lambda one: one[0])]
 
 
 K = TypeVar("K", bound=Hashable)

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.biz import MonitorLimits
-from crawlfleet.fleet.models import FleetSample, LaneSample
+from crawlfleet.fleet.models import FleetSample, QueueSample
 from crawlfleet.fleet.status import is_quiet
 from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel.log import warn
@@ -102,15 +102,17 @@ def batches(
     """
     end = int(sample.at.timestamp()) - SETTLED_SECONDS
     begins = {
-        _biz_of(lane): _begin(emitted.behind.get(_biz_of(lane), emitted.until), end)
-        for lane in sample.lanes
+        _biz_of(queue_key): _begin(emitted.behind.get(_biz_of(queue_key), emitted.until), end)
+        for queue_key in sample.queues
     }
     until, behind = emitted.until, emitted.behind
-    unread = {_biz_of(lane) for lane in sample.lanes if lane.submitted is None}
-    if len(unread) < len(sample.lanes):
+    unread = {_biz_of(queue_key) for queue_key in sample.queues if queue_key.submitted is None}
+    if len(unread) < len(sample.queues):
         until = max(_begin(emitted.until, end), end)
         behind = {name: begins[name] for name in unread}
-    working = sorted((lane for lane in sample.lanes if not is_quiet(lane)), key=_most_first)
+    working = sorted(
+        (queue_key for queue_key in sample.queues if not is_quiet(queue_key)), key=_most_first
+    )
     emitted = Emitted(
         until=until,
         behind=behind,
@@ -120,16 +122,16 @@ def batches(
         ),
     )
     found = [Batch(at=sample.at, metrics=tuple(_stage_metrics(sample)))]
-    found += _seconds(sample.lanes, {}, begins, end)
+    found += _seconds(sample.queues, {}, begins, end)
     for look in sample.parts:
         dimensions = {"part": look.part, "node": look.name}
         found.append(Batch(at=sample.at, metrics=tuple(_part_metrics(look)), dimensions=dimensions))
-    for lane in working:
-        if _biz_of(lane) in emitted.bizs.names:
-            dimensions = {"tenant": lane.lane.tenant, "biz": lane.lane.biz}
-            metrics = tuple(_lane_metrics(lane))
+    for queue_key in working:
+        if _biz_of(queue_key) in emitted.bizs.names:
+            dimensions = {"tenant": queue_key.queue_key.tenant, "biz": queue_key.queue_key.biz}
+            metrics = tuple(_queue_metrics(queue_key))
             found.append(Batch(at=sample.at, metrics=metrics, dimensions=dimensions))
-            found += _seconds([lane], dimensions, begins, end)
+            found += _seconds([queue_key], dimensions, begins, end)
     for host in sample.hosts:
         if host.host in emitted.hosts.names:
             found.append(
@@ -148,9 +150,9 @@ def _stage_metrics(sample: Sample) -> Iterable[Metric]:
     yield Metric(names.UNREAD, len(sample.unread))
     yield Metric(names.CONFIG_REFUSED, int(sample.config_refused is not None))
     yield Metric(names.HOSTS_THROTTLED, sample.hosts_throttled)
-    if any(lane.depth is not None for lane in sample.lanes):
-        yield from _queue_metrics(sample.fleet)
-    if any(lane.ledger is not None for lane in sample.lanes):
+    if any(queue_key.depth is not None for queue_key in sample.queues):
+        yield from _fleet_queue_metrics(sample.fleet)
+    if any(queue_key.ledger is not None for queue_key in sample.queues):
         yield Metric(names.DEAD, sample.fleet.ledger.dead)
         yield Metric(names.EXPIRED, sample.fleet.ledger.expired)
     if sample.fleet.difference is not None:
@@ -166,7 +168,7 @@ def _stage_metrics(sample: Sample) -> Iterable[Metric]:
             yield Metric(names.WANTED_CONSUMERS, workers.wanted)
 
 
-def _queue_metrics(fleet: FleetSample) -> Iterable[Metric]:
+def _fleet_queue_metrics(fleet: FleetSample) -> Iterable[Metric]:
     yield Metric(names.BACKLOG, fleet.queued)
     yield Metric(names.LEASED, fleet.leased)
     yield Metric(names.DELAYED, fleet.delayed)
@@ -185,20 +187,20 @@ def _queue_metrics(fleet: FleetSample) -> Iterable[Metric]:
         yield Metric(name, rate, Unit.PER_SECOND)
 
 
-def _lane_metrics(lane: LaneSample) -> Iterable[Metric]:
-    if lane.depth is not None:
-        yield Metric(names.BACKLOG, lane.depth.queued)
-        yield Metric(names.LEASED, lane.depth.leased)
-        yield Metric(names.DELAYED, lane.depth.delayed)
-        yield Metric(names.OLDEST_WAITING, lane.oldest_seconds, Unit.SECONDS)
-        yield Metric(names.LATE, int(lane.late))
-        if lane.finish_seconds is not None:
-            yield Metric(names.TIME_TO_FINISH, lane.finish_seconds, Unit.SECONDS)
-    if lane.ledger is not None:
-        yield Metric(names.DEAD, lane.ledger.dead)
-        yield Metric(names.EXPIRED, lane.ledger.expired)
-    if lane.difference is not None:
-        yield Metric(names.LEDGER_DIFFERENCE, abs(lane.difference))
+def _queue_metrics(queue_key: QueueSample) -> Iterable[Metric]:
+    if queue_key.depth is not None:
+        yield Metric(names.BACKLOG, queue_key.depth.queued)
+        yield Metric(names.LEASED, queue_key.depth.leased)
+        yield Metric(names.DELAYED, queue_key.depth.delayed)
+        yield Metric(names.OLDEST_WAITING, queue_key.oldest_seconds, Unit.SECONDS)
+        yield Metric(names.LATE, int(queue_key.late))
+        if queue_key.finish_seconds is not None:
+            yield Metric(names.TIME_TO_FINISH, queue_key.finish_seconds, Unit.SECONDS)
+    if queue_key.ledger is not None:
+        yield Metric(names.DEAD, queue_key.ledger.dead)
+        yield Metric(names.EXPIRED, queue_key.ledger.expired)
+    if queue_key.difference is not None:
+        yield Metric(names.LEDGER_DIFFERENCE, abs(queue_key.difference))
 
 
 def _part_metrics(look: NodeHealth) -> Iterable[Metric]:
@@ -226,13 +228,13 @@ def _begin(until: int | None, end: int) -> int:
 
 
 def _seconds(
-    lanes: Iterable[LaneSample], dimensions: dict[str, str], begins: Mapping[str, int], end: int
+    queues: Iterable[QueueSample], dimensions: dict[str, str], begins: Mapping[str, int], end: int
 ) -> list[Batch]:
     """One batch for each second in which something happened: 1 s resolution, one look a minute."""
     counts: dict[int, list[int]] = {}
-    for lane in lanes:
-        start = begins[_biz_of(lane)]
-        for place, seconds in enumerate((lane.submitted_seconds, lane.processed_seconds)):
+    for queue_key in queues:
+        start = begins[_biz_of(queue_key)]
+        for place, seconds in enumerate((queue_key.submitted_seconds, queue_key.processed_seconds)):
             for second, count in seconds.items():
                 if start <= second < end:
                     counts.setdefault(second, [0, 0])[place] += count
@@ -255,13 +257,13 @@ def _sound(batch: Batch) -> Batch:
     return msgspec.structs.replace(batch, metrics=metrics)
 
 
-def _biz_of(lane: LaneSample) -> str:
-    return f"{lane.lane.tenant}/{lane.lane.biz}"
+def _biz_of(queue_key: QueueSample) -> str:
+    return f"{queue_key.queue_key.tenant}/{queue_key.queue_key.biz}"
 
 
-def _most_first(lane: LaneSample) -> tuple[bool, int, str]:
-    queued = 0 if lane.depth is None else lane.depth.queued
-    return not lane.late, -queued, _biz_of(lane)
+def _most_first(queue_key: QueueSample) -> tuple[bool, int, str]:
+    queued = 0 if queue_key.depth is None else queue_key.depth.queued
+    return not queue_key.late, -queued, _biz_of(queue_key)
 
 
 class Emitter:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.fleet.models import FleetSample, LaneSample, Ticked, WorkersSample
+from crawlfleet.fleet.models import FleetSample, QueueSample, Ticked, WorkersSample
 from crawlfleet.requests.queue.stats import NodeHealth
 
 
@@ -56,7 +56,7 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
     strain: int = 0
     interval_seconds: float = 0.0
     running: int = 0
-    parked: int = 0
+    deferred: int = 0
     met_by: str = ""
 
     @property
@@ -115,7 +115,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     took_seconds: float = 0.0
     revision: str = ""
-    lanes: tuple[LaneSample, ...] = ()
+    queues: tuple[QueueSample, ...] = ()
     hosts: tuple[HostSample, ...] = ()
     hosts_seen: int = 0
     hosts_throttled: int = 0

@@ -20,16 +20,23 @@ import msgspec
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.documents.stage import Thresholds, own_or
-from crawlfleet.config.lookup import biz_of, every_lane, nodes_of
+from crawlfleet.config.lookup import biz_of, every_queue, nodes_of
 from crawlfleet.crawling.politeness.models import Hosts
-from crawlfleet.fleet import status as lanes
+from crawlfleet.fleet import status as queues
 from crawlfleet.fleet.autoscaler import latest_first
-from crawlfleet.fleet.models import LaneSample, PoolState, Pulse, Staff, Ticked, WorkersSample
-from crawlfleet.fleet.ports import Watch, Workers
+from crawlfleet.fleet.models import (
+    PoolState,
+    QueueSample,
+    ScalingTarget,
+    Ticked,
+    WorkerHeartbeats,
+    WorkersSample,
+)
+from crawlfleet.fleet.ports import FailureDetector, Workers
 from crawlfleet.fleet.status import headcount, is_late
 from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring import gathering as auditing
 from crawlfleet.monitoring import gathering as hosts
@@ -57,10 +64,10 @@ OF_THE_SAME_NODES: Final = 3
 _SHORTEST_SECONDS: Final = 0.1
 
 #: What is asked: a part of Redis or MongoDB by its name, a lane's ledger, or one of these.
-Asked: TypeAlias = "tuple[str, str] | Lane | str"
+Asked: TypeAlias = "tuple[str, str] | QueueKey | str"
 _WORKERS: Final = "workers"
 _QUEUES: Final = "queues"
-_STRAYS: Final = "strays"
+_ORPHANED: Final = "strays"
 _TICKS: Final = "ticks"
 _UNPLACED: Final = "unplaced"
 _HOSTS: Final = "hosts"
@@ -81,11 +88,11 @@ class SamplingPorts:
     store: RequestStore
     ledgers: Ledgers
     workers: Workers
-    watch: Watch
+    detector: FailureDetector
     hosts: Hosts
     health: Health
-    decided: Callable[[], Staff | None]
-    strays: Callable[[Tree, datetime], tuple[int, int]]
+    decided: Callable[[], ScalingTarget | None]
+    orphaned: Callable[[Tree, datetime], tuple[int, int]]
     ticked: Callable[[], Ticked]
     pools: Callable[[], Sequence[PoolState]] = tuple
     unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
@@ -119,11 +126,11 @@ class _Queue(msgspec.Struct, frozen=True):
 
 
 class _Fleet(msgspec.Struct, frozen=True):
-    pulses: list[Pulse]
+    heartbeats: list[WorkerHeartbeats]
     sample: WorkersSample
 
 
-class _Shown(msgspec.Struct, frozen=True):
+class _Throughput(msgspec.Struct, frozen=True):
     """Hosts worth showing, of so many, of which so many are throttled."""
 
     hosts: list[HostSample] = []
@@ -167,7 +174,11 @@ def sample(
         clock: Measures that.
     """
     began = clock()
-    nodes = {} if tree is None else {lane: nodes_of(tree, lane) for lane in tree.lanes()}
+    nodes = (
+        {}
+        if tree is None
+        else {queue_key: nodes_of(tree, queue_key) for queue_key in tree.queues()}
+    )
     sharing = Sharing(nodes, OF_THE_SAME_NODES)
     calls = {} if tree is None else _calls(ports, tree, now)
     found = gather(
@@ -179,29 +190,36 @@ def sample(
     )
     audited: Gathered[Asked, Ledger] = Gathered({}, {})
     if tree is not None and audits:
-        opened = {lane: found.answers[lane].totals.open for lane in nodes if lane in found.answers}
+        opened = {
+            queue_key: found.answers[queue_key].totals.open
+            for queue_key in nodes
+            if queue_key in found.answers
+        }
         due = auditing.due(opened, nodes, now, budget=bounds.audited_keys)
         ends_at = began + bounds.audited_by_seconds
         audited = gather(
-            {lane: partial(_audit, ports, tree, lane, now, ends_at, clock) for lane in due},
+            {
+                queue_key: partial(_audit, ports, tree, queue_key, now, ends_at, clock)
+                for queue_key in due
+            },
             threads=bounds.threads,
             seconds=ends_at - clock(),
             sharing=sharing,
             clock=clock,
         )
-    samples = () if tree is None else _lanes(tree, found, audited.answers, now)
+    samples = () if tree is None else _queues(tree, found, audited.answers, now)
     fleet: _Fleet | None = found.answers.get(_WORKERS)
-    shown = _Shown()
+    shown = _Throughput()
     failures = _failures(found, audited, tree)
     if tree is not None and fleet is not None:
-        waiting = [one.lane for one in samples if one.depth is not None and one.depth.parked]
-        look: Callable[[], _Shown] = partial(
-            _hosts, ports, waiting, fleet.pulses, rotated(sorted(tree.bizs), now), watched, now
+        waiting = [one.queue_key for one in samples if one.depth is not None and one.depth.deferred]
+        look: Callable[[], _Throughput] = partial(
+            _hosts, ports, waiting, fleet.heartbeats, rotated(sorted(tree.bizs), now), watched, now
         )
         asked = gather({_HOSTS: look}, threads=1, seconds=bounds.hosts_seconds, clock=clock)
         shown = asked.answers.get(_HOSTS, shown)
         failures += asked.failures.items()
-    items, requests = found.answers.get(_STRAYS, (None, None))
+    items, requests = found.answers.get(_ORPHANED, (None, None))
     parts = _parts(
         found, comparable(now, before), Thresholds() if tree is None else tree.stage.thresholds
     )
@@ -210,12 +228,12 @@ def sample(
         at=now,
         took_seconds=max(0.0, clock() - began),
         revision="" if tree is None else tree.revision,
-        lanes=samples,
+        queues=samples,
         hosts=tuple(shown.hosts),
         hosts_seen=shown.seen,
         hosts_throttled=shown.throttled,
         workers=None if fleet is None else fleet.sample,
-        fleet=lanes.fleet_of(samples),
+        fleet=queues.fleet_of(samples),
         parts=parts,
         config_refused=config_refused,
         stray_items=items,
@@ -236,19 +254,19 @@ def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Calla
     """
     calls: dict[Asked, Callable[[], Any]] = {
         _WORKERS: partial(_workers, ports, tree),
-        _QUEUES: partial(_queues, ports, tree, now),
-        _STRAYS: partial(ports.strays, tree, now),
+        _QUEUES: partial(_read_queues, ports, tree, now),
+        _ORPHANED: partial(ports.orphaned, tree, now),
         _TICKS: ports.ticked,
     }
     if tree.stage.bidding is not None:
         calls[_UNPLACED] = partial(ports.unplaced, now, tree.stage.bidding)
-    beside: defaultdict[frozenset[str], list[Lane]] = defaultdict(list)
-    for lane in tree.lanes():
-        beside[nodes_of(tree, lane)].append(lane)
-    for lanes_there in beside.values():
-        for lane in rotated(lanes_there, now):
-            _, biz = biz_of(tree, lane.tenant, lane.biz)
-            calls[lane] = partial(_book, ports, lane, biz, now)
+    beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
+    for queue_key in tree.queues():
+        beside[nodes_of(tree, queue_key)].append(queue_key)
+    for queues_there in beside.values():
+        for queue_key in rotated(queues_there, now):
+            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+            calls[queue_key] = partial(_book, ports, queue_key, biz, now)
     return calls
 
 
@@ -260,37 +278,41 @@ def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJ
 
 
 def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
-    pulses = ports.watch.pulses()
+    heartbeats = ports.detector.heartbeats()
     present = len(ports.workers.live())
     count = headcount(
-        pulses, tree.stage.detector, present=present, staff=ports.decided(), pools=ports.pools()
+        heartbeats,
+        tree.stage.detector,
+        present=present,
+        target=ports.decided(),
+        pools=ports.pools(),
     )
-    return _Fleet(pulses, count)
+    return _Fleet(heartbeats, count)
 
 
-def _queues(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Lane, _Queue]:
+def _read_queues(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[QueueKey, _Queue]:
     """Of each lane; those whose part of Redis is away are not in it."""
-    each = tree.lanes()
-    every = every_lane(tree)
+    each = tree.queues()
+    every = every_queue(tree)
     depths: defaultdict[str, list[Depth]] = defaultdict(list)
     loads: defaultdict[str, list[Load]] = defaultdict(list)
-    for lane, depth, load in zip(
+    for queue_key, depth, load in zip(
         every, ports.queue.depths(every), ports.queue.loads(every, now), strict=True
     ):
-        depths[lane.path].append(depth)
-        loads[lane.path].append(load)
-    found: dict[Lane, _Queue] = {}
-    for lane, counted in zip(each, ports.overview.counts(each), strict=True):
-        depth, load = together(depths[lane.path]), at_hand(loads[lane.path])
+        depths[queue_key.path].append(depth)
+        loads[queue_key.path].append(load)
+    found: dict[QueueKey, _Queue] = {}
+    for queue_key, counted in zip(each, ports.overview.counts(each), strict=True):
+        depth, load = together(depths[queue_key.path]), at_hand(loads[queue_key.path])
         if counted is not None and not (depth.away or load.away):
-            found[lane] = _Queue(depth, load, *counted)
+            found[queue_key] = _Queue(depth, load, *counted)
     return found
 
 
-def _book(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> _Book:
-    totals = ports.ledgers.totals(lane, biz, now)
+def _book(ports: SamplingPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> _Book:
+    totals = ports.ledgers.totals(queue_key, biz, now)
     try:
-        return _Book(totals, ports.store.record_count(lane, biz))
+        return _Book(totals, ports.store.record_count(queue_key, biz))
     except Exception as error:  # noqa: BLE001  the ledger tells more
         return _Book(totals, why_no_records=error)
 
@@ -298,67 +320,74 @@ def _book(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> _Book:
 def _audit(
     ports: SamplingPorts,
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     now: datetime,
     ends_at: float,
     clock: Callable[[], float],
 ) -> Ledger:
     """The ledger with every term counted, or nothing once the look is over."""
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     left = max(_SHORTEST_SECONDS, ends_at - clock())
-    return ports.ledgers.audit(lane, biz, now, within_seconds=left)
+    return ports.ledgers.audit(queue_key, biz, now, within_seconds=left)
 
 
 def _hosts(
     ports: SamplingPorts,
-    waiting: Sequence[Lane],
-    pulses: Sequence[Pulse],
+    waiting: Sequence[QueueKey],
+    heartbeats: Sequence[WorkerHeartbeats],
     tenants: Sequence[str],
     watched: Sequence[str],
     now: datetime,
-) -> _Shown:
+) -> _Throughput:
     """Hosts worth showing. Each minute others in trouble come first, and the watched besides."""
-    parked = ports.overview.waiting_hosts(waiting, hosts.WAITING_EACH) if waiting else []
+    deferred = ports.overview.waiting_hosts(waiting, hosts.WAITING_EACH) if waiting else []
     known, asked_of = set(watched), tenants[: hosts.TROUBLED_PLACES]
     troubled = ports.hosts.troubled(asked_of, hosts.TROUBLED_EACH + len(known))
-    waits = [one for of_lane in parked for one in of_lane]
+    waits = [one for of_queue in deferred for one in of_queue]
     new = [[one for one in rotated(names, now) if one not in known] for names in troubled]
-    names, counts = hosts.candidates(pulses, waits, new)
+    names, counts = hosts.candidates(heartbeats, waits, new)
     asked = list(dict.fromkeys([*names, *watched]))
     states = ports.hosts.states(asked) if asked else []
     met_by = {host: tenant for tenant, met in zip(asked_of, troubled, strict=True) for host in met}
     samples = [
         hosts.host_sample(state, counts[state.host], met_by.get(state.host, "")) for state in states
     ]
-    return _Shown(
+    return _Throughput(
         hosts.shown(samples, watched=known),
         len(samples),
         sum(one.throttled for one in samples),
     )
 
 
-def _lanes(
+def _queues(
     tree: Tree, found: Gathered[Asked, Any], audited: Mapping[Asked, Ledger], now: datetime
-) -> tuple[LaneSample, ...]:
-    queues: Mapping[Lane, _Queue] = found.answers.get(_QUEUES, {})
+) -> tuple[QueueSample, ...]:
+    read_queues: Mapping[QueueKey, _Queue] = found.answers.get(_QUEUES, {})
     return tuple(
-        _lane(tree, lane, queues.get(lane), found.answers.get(lane), audited.get(lane), now)
-        for lane in tree.lanes()
+        _queue_key(
+            tree,
+            queue_key,
+            read_queues.get(queue_key),
+            found.answers.get(queue_key),
+            audited.get(queue_key),
+            now,
+        )
+        for queue_key in tree.queues()
     )
 
 
-def _lane(
+def _queue_key(
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     queue: _Queue | None,
     book: _Book | None,
     audited: Ledger | None,
     now: datetime,
-) -> LaneSample:
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
+) -> QueueSample:
+    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     totals = None if book is None else book.totals
-    seen = LaneSample(
-        lane=lane,
+    seen = QueueSample(
+        queue_key=queue_key,
         ledger=audited or totals,
         difference=None if audited is None else audited.difference,
         records=None if book is None else book.records,
@@ -390,7 +419,7 @@ def _lane(
         submitted_seconds=before(queue.submitted, second),
         processed_seconds=before(queue.processed, second),
         retries=depth.delayed,
-        finish_seconds=lanes.finish_seconds(depth.queued, processed.per_60s),
+        finish_seconds=queues.finish_seconds(depth.queued, processed.per_60s),
         late=late,
     )
 
@@ -415,20 +444,20 @@ def _failures(
 ) -> list[tuple[str, Exception | str]]:
     """What could not be read; parts that are down have their own entries."""
     failures: list[tuple[str, Exception | str]] = []
-    each = () if tree is None else tree.lanes()
+    each = () if tree is None else tree.queues()
     if away := len(each) - len(found.answers.get(_QUEUES, each)):
         failures.append((f"queues of {away} bizs", "their node of the Redis cluster is away"))
     failures += [(key, why) for key, why in found.failures.items() if isinstance(key, str)]
     for what, said in (("ledger", found), ("audit", audited)):
         failures += [
-            (f"{what} of {lane.tenant}/{lane.biz}", said.failures[lane])
-            for lane in each
-            if lane in said.failures
+            (f"{what} of {queue_key.tenant}/{queue_key.biz}", said.failures[queue_key])
+            for queue_key in each
+            if queue_key in said.failures
         ]
-    for lane in each:
-        book: _Book | None = found.answers.get(lane)
+    for queue_key in each:
+        book: _Book | None = found.answers.get(queue_key)
         if book is not None and book.why_no_records is not None:
-            failures.append((f"records of {lane.tenant}/{lane.biz}", book.why_no_records))
+            failures.append((f"records of {queue_key.tenant}/{queue_key.biz}", book.why_no_records))
     return failures
 
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 
 
 class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
     """What had to be booked by hand of the machine, and why: a line of the lane's journal."""
 
-    lane: Lane
+    queue_key: QueueKey
     term: str
     count: int
     why: str
@@ -70,7 +70,9 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 class Ledgers(Protocol):
     """The ledgers of bizs and jobs."""
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+    def totals(
+        self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
+    ) -> Ledger:
         """O(1): counters, and an index count of what is in flight. Given up after some seconds.
 
         ``pending`` is what remains, so that the difference is always 0.
@@ -79,7 +81,7 @@ class Ledgers(Protocol):
 
     def audit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         now: datetime,
         job: str | None = None,
@@ -92,7 +94,7 @@ class Ledgers(Protocol):
         """
         ...
 
-    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+    def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
         """Book what MongoDB may have removed uncounted while no recovery ran; then note this one.
 
         To be called after :meth:`RequestStore.expire`. Nothing is booked unless the time since the
@@ -104,10 +106,12 @@ class Ledgers(Protocol):
 class Journal(Protocol):
     """What happened to a lane as a whole, for people who ask why."""
 
-    def note(self, lane: Lane, line: JournalLine) -> None:
+    def note(self, queue_key: QueueKey, line: JournalLine) -> None:
         """Keep a line, for a month."""
         ...
 
-    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+    def lines(
+        self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
+    ) -> list[JournalLine]:
         """The lines of a span that includes ``since`` and not ``until``, oldest first."""
         ...

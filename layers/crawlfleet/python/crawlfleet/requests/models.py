@@ -297,7 +297,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class QueueEpoch(msgspec.Struct, frozen=True, kw_only=True):
     """Which Redis holds a lane's queue, and whether it holds all of it.
 
     ``server`` is the run of the server process: it changes with a restart, a failover and a

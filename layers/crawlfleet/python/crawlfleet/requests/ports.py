@@ -11,7 +11,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import (
     Body,
     Claim,
@@ -19,7 +19,7 @@ from crawlfleet.requests.models import (
     Harvest,
     Inserted,
     Link,
-    Mark,
+    QueueEpoch,
     Record,
     Request,
     Skipped,
@@ -33,7 +33,7 @@ class RequestStore(Protocol):
 
     def insert(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         requests: Sequence[Request],
         kept: frozenset[RequestId] = frozenset(),
@@ -48,7 +48,7 @@ class RequestStore(Protocol):
 
     def claim(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         entries: Sequence[Entry],
         worker: str,
@@ -63,19 +63,21 @@ class RequestStore(Protocol):
         """
         ...
 
-    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+    def due(
+        self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
+    ) -> list[tuple[Entry, datetime]]:
         """Those that are leased or wait for an attempt, and when they may be claimed again."""
         ...
 
     def renew(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+        self, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
         """Extend the leases; returns the ids that the token no longer owns."""
         ...
 
     def settle(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         outcomes: Sequence[tuple[Claim, Outcome]],
         worker: str,
@@ -93,7 +95,7 @@ class RequestStore(Protocol):
         ...
 
     def store_part(
-        self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
+        self, queue_key: QueueKey, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
     ) -> bool:
         """Store records of a page that is still being read; those under the same keys are replaced.
 
@@ -107,7 +109,9 @@ class RequestStore(Protocol):
         """
         ...
 
-    def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
+    def store_keyed(
+        self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime
+    ) -> None:
         """Store records with keys of their own that no claim stands for.
 
         One replaces what is stored under its key, unless that is newer (requests.models).
@@ -118,18 +122,24 @@ class RequestStore(Protocol):
         ...
 
     def release(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        claims: Sequence[Claim],
+        worker: str,
+        why: str,
+        now: datetime,
     ) -> None:
         """Make claimed requests pending again, without an attempt counted."""
         ...
 
-    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+    def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
         """Everything about one request, or None."""
         ...
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         state: int | None,
@@ -142,12 +152,14 @@ class RequestStore(Protocol):
         ...
 
     def cancel(
-        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+        self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
         """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
         ...
 
-    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+    def cancel_job(
+        self, queue_key: QueueKey, biz: Biz, job: str, limit: int, by: str, now: datetime
+    ) -> int:
         """Cancel about ``limit`` of what is open of a job, leased requests too; how many were.
 
         Whoever works on one settles it before or not at all: its token owns nothing any more. Less
@@ -157,7 +169,7 @@ class RequestStore(Protocol):
 
     def records(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         request_id: RequestId | None,
@@ -167,12 +179,18 @@ class RequestStore(Protocol):
         """Records by time of storing, oldest first, after the position ``(ms, record id)``."""
         ...
 
-    def record_count(self, lane: Lane, biz: Biz) -> int:
+    def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
         """About how many records there are; exact unless a node has just come back from a crash."""
         ...
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        *,
+        before: Sequence[datetime],
+        now: datetime,
+        limit: int,
     ) -> list[Entry]:
         """Entries that recovery shall queue again, oldest first: those of the lane's pool.
 
@@ -182,12 +200,12 @@ class RequestStore(Protocol):
         """
         ...
 
-    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+    def expire(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
         """Mark, and count for ever, what passed its TTL unprocessed; returns how many."""
         ...
 
     def index(
-        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+        self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
         """Build what helps recovery, where that is cheap, nobody has tried lately and time is left.
 
@@ -197,13 +215,15 @@ class RequestStore(Protocol):
         ...
 
 
-class Disowning(Protocol):
+class LeaseRevocation(Protocol):
     """What recovery takes from whom, and what it fills queues from.
 
     A biz has a lane for each pool: what is pending, waits or is held is told of the lane's alone.
     """
 
-    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+    def pools(
+        self, queue_key: QueueKey, biz: Biz, among: Collection[str], now: datetime
+    ) -> set[str]:
         """The pools that requests of the biz are bound for, whoever asks and whatever state.
 
         All of ``among`` where that cannot be told quickly; others than those may be found too.
@@ -211,7 +231,7 @@ class Disowning(Protocol):
         ...
 
     def give_over(
-        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+        self, queue_key: QueueKey, biz: Biz, limit: int, by: str, why: str, now: datetime
     ) -> tuple[int, list[Entry]]:
         """Have up to ``limit`` a shard of the open requests of the lane's pool be bound for none.
 
@@ -221,9 +241,9 @@ class Disowning(Protocol):
         """
         ...
 
-    def disown(
+    def revoke(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         entries: Sequence[Entry],
         worker: str,
@@ -235,7 +255,14 @@ class Disowning(Protocol):
         ...
 
     def pending(
-        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        *,
+        since: int,
+        before: datetime,
+        now: datetime,
+        limit: int,
     ) -> list[Entry]:
         """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
 
@@ -245,20 +272,22 @@ class Disowning(Protocol):
         ...
 
     def waiting(
-        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+        self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
         """Entries that wait for their next attempt, and when it is due; soonest first."""
         ...
 
-    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+    def held(
+        self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[str, Entry]]:
         """What is leased and its lease not over, with its worker."""
         ...
 
-    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
+    def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:
         """Which Redis held the lane's whole queue when that was last looked at."""
         ...
 
-    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:
+    def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:
         """Keep that."""
         ...
 
@@ -266,11 +295,11 @@ class Disowning(Protocol):
 class RuleStore(Protocol):
     """Rules and spiders as they were when a request was accepted."""
 
-    def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
+    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         """Keep this version. No effect when it is kept already."""
         ...
 
-    def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
+    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
         """The rule or spider of that version, or None if it was never frozen."""
         ...
 

@@ -14,8 +14,8 @@ from crawlfleet.kernel.redis.connection import RedisConnection
 from crawlfleet.scrapy.redis import RedisCrawl
 from crawlfleet.scrapy.settings import (
     ProjectSettings,
+    log_errors_in_one_line,
     read_settings,
-    tell_in_one_line,
     warn_of_unknown,
 )
 
@@ -96,7 +96,7 @@ def _slot(crawler: "Crawler") -> Any:
     return engine._slot if hasattr(engine, "_slot") else engine.slot  # noqa: SLF001  before 2.13
 
 
-class Joint:
+class CrawlSession:
     """One crawler's side of Redis.
 
     Attributes:
@@ -128,21 +128,21 @@ class Joint:
         self.spoil: Callable[[], None] = _nothing
 
 
-def joint_of(crawler: "Crawler") -> Joint:
+def session_of(crawler: "Crawler") -> CrawlSession:
     """The joint of a crawler, made when it is first asked for.
 
     Raises:
         ConfigError: names every setting that is wrong.
     """
     holder: Any = crawler
-    joint = getattr(holder, "crawlfleet", None)
-    if not isinstance(joint, Joint):
+    session = getattr(holder, "crawlfleet", None)
+    if not isinstance(session, CrawlSession):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
-        tell_in_one_line()
+        log_errors_in_one_line()
         warn_of_unknown(crawler.settings)
-        joint = holder.crawlfleet = Joint(read_settings(crawler.settings, crawler.spider))
-    return joint
+        session = holder.crawlfleet = CrawlSession(read_settings(crawler.settings, crawler.spider))
+    return session
 
 
 def _no_items(all_of_them: bool) -> int:  # noqa: ARG001  there are none

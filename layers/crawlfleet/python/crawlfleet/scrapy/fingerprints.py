@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy.dupefilters import BaseDupeFilter
 from w3lib.url import canonicalize_url
 
-from crawlfleet.scrapy.engine import Joint, joint_of
+from crawlfleet.scrapy.engine import CrawlSession, session_of
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -51,7 +51,7 @@ class Legacy26Fingerprinter:
         return found.digest()
 
 
-def scrapys_own(request: "Request") -> bytes:
+def scrapy_fingerprint(request: "Request") -> bytes:
     """Those of Scrapy since 2.7, unless a project has its own."""
     from scrapy.utils.request import fingerprint
 
@@ -59,10 +59,10 @@ def scrapys_own(request: "Request") -> bytes:
 
 
 #: By the names under which Redis says of which make a crawl's fingerprints are.
-MAKES: Final[Mapping[str, Callable[["Request"], bytes]]] = {
+FINGERPRINTERS: Final[Mapping[str, Callable[["Request"], bytes]]] = {
     "scrapy-redis": ScrapyRedisFingerprinter().fingerprint,
     "scrapy-2.6": Legacy26Fingerprinter().fingerprint,
-    "scrapy": scrapys_own,
+    "scrapy": scrapy_fingerprint,
 }
 
 _log = logging.getLogger(__name__)
@@ -87,13 +87,13 @@ class DupeFilter(BaseDupeFilter):
 
     def mark(self, request: "Request") -> bytes:
         """What the request is known by."""
-        make = MAKES.get(self._joint.fingerprints)
+        make = FINGERPRINTERS.get(self._session.fingerprints)
         found = make(request) if make else self._crawler.request_fingerprinter.fingerprint(request)
         return found[:MARK_BYTES]
 
     def request_seen(self, request: "Request") -> bool:
         """Mark it; tells whether it was marked before."""
-        return self._joint.crawl.learn([self.mark(request)]) == 0
+        return self._session.crawl.learn([self.mark(request)]) == 0
 
     def log(self, request: "Request", spider: "Spider") -> None:
         """Count a request that was filtered; the first one is told, or each in debug."""
@@ -105,5 +105,5 @@ class DupeFilter(BaseDupeFilter):
             self._crawler.stats.inc_value("dupefilter/filtered")
 
     @property
-    def _joint(self) -> Joint:
-        return joint_of(self._crawler)
+    def _session(self) -> CrawlSession:
+        return session_of(self._crawler)

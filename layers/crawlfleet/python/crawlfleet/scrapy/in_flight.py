@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Holding:
+class InFlight:
     """The leases of a process and what became of each.
 
     Args:
@@ -61,7 +61,7 @@ class Holding:
         if alone:
             self._alone = id_
 
-    def hand_out(self) -> "Request | None":
+    def dispatch(self) -> "Request | None":
         """The next one, from now on under way."""
         if not self._ready:
             return None

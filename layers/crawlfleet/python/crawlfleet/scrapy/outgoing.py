@@ -5,7 +5,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, dump_request
-from crawlfleet.scrapy.engine import Joint
+from crawlfleet.scrapy.engine import CrawlSession
 from crawlfleet.scrapy.redis import Marks, Pushed
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ MOST_LOCAL: Final = 10_000
 _REMEMBERED: Final = 50_000
 
 
-class Outgoing:
+class SendBuffer:
     """What callbacks gave and Redis does not have yet."""
 
-    def __init__(self, joint: Joint, spider: "Spider") -> None:
-        self._joint = joint
+    def __init__(self, session: CrawlSession, spider: "Spider") -> None:
+        self._session = session
         self._spider = spider
         self._waiting: list[tuple[Pushed, Request]] = []
         # Insertion order is age.
@@ -48,7 +48,7 @@ class Outgoing:
         """
         if marks is Marks.SEEN and mark in self._known:
             return False
-        content = dump_request(request, self._spider, self._joint.settings.max_request_bytes)
+        content = dump_request(request, self._spider, self._session.settings.max_request_bytes)
         pushed = Pushed(content=content, marks=marks, mark=mark, priority=request.priority)
         self._waiting.append((pushed, request))
         if marks is Marks.SEEN:
@@ -82,7 +82,7 @@ class Outgoing:
         """
         if not self._waiting:
             return 0, []
-        answers = self._joint.crawl.push([pushed for pushed, _ in self._waiting])
+        answers = self._session.crawl.push([pushed for pushed, _ in self._waiting])
         known = [
             request
             for (_, request), queued in zip(self._waiting, answers, strict=True)

@@ -26,9 +26,9 @@ from crawlfleet.kernel.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Item
-from crawlfleet.scrapy.engine import joint_of
+from crawlfleet.scrapy.engine import session_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -80,21 +80,21 @@ class Pipeline:
         most_bytes: int = _MOST_BYTES,
     ) -> None:
         self._clock, self._most_bytes = clock, most_bytes
-        self._joint = joint_of(crawler)
-        settings = self._joint.settings
+        self._session = session_of(crawler)
+        settings = self._session.settings
         if not settings.biz:
             problem = Problem("CRAWLFLEET_BIZ", "must name the biz whose records the items become")
             raise ConfigError([problem])
         self._crawler = crawler
-        self._lane = Lane(settings.tenant, settings.biz, settings.queue)
-        self._queue = RedisDataQueue(self._joint.connection)
-        _check_biz(RedisBizs(self._joint.connection), self._lane)
+        self._queue_key = QueueKey(settings.tenant, settings.biz, settings.queue)
+        self._queue = RedisDataQueue(self._session.connection)
+        _check_biz(RedisBizs(self._session.connection), self._queue_key)
         self._waiting: list[_Waiting] = []
         # Those whose page is not known yet, by the identity of the item, which they keep alive.
         self._pageless: dict[int, _Waiting] = {}
         self._bytes = 0
         self._since = self._away_until = 0.0
-        self._joint.flush_items = self.flush
+        self._session.flush_items = self.flush
         crawler.signals.connect(self._scraped, signal=signals.item_scraped)
         crawler.signals.connect(self._try_flush, signal=signals.spider_idle)
 
@@ -111,13 +111,13 @@ class Pipeline:
             StoreUnavailableError: Redis is away for too long; its page is going to be done again.
         """
         if self._bytes > self._most_bytes:
-            self._joint.spoil()
+            self._session.spoil()
             raise StoreUnavailableError("redis", "as many items wait as may; the page is repeated")
         try:
             fields = item_fields(item)
             url = fields.get("url")
             known = url if isinstance(url, str) else ""
-            waiting = _Waiting(item, fields, known, self._joint.items_given, self._clock())
+            waiting = _Waiting(item, fields, known, self._session.items_given, self._clock())
             wire = self._wire(waiting)
             refuse_large([wire])
         except NotPortableError as error:
@@ -132,7 +132,7 @@ class Pipeline:
             self._try_flush()
         waiting.size = len(wire)
         self._bytes += waiting.size
-        self._joint.items_given += 1
+        self._session.items_given += 1
         if not self._waiting:
             self._since = self._clock()
         self._waiting.append(waiting)
@@ -159,7 +159,7 @@ class Pipeline:
             (left if not all_of_them and self._may_wait(each) else sent).append(each)
         while sent:
             part = sent[:_TOGETHER]
-            self._queue.put(self._lane, [self._wire(each) for each in part])
+            self._queue.put(self._queue_key, [self._wire(each) for each in part])
             del sent[:_TOGETHER]
             self._waiting = sent + left
             for each in part:
@@ -168,7 +168,7 @@ class Pipeline:
                     del self._pageless[id(each.item)]
             if self._crawler.stats is not None:
                 self._crawler.stats.inc_value("crawlfleet/items", len(part))
-        return min((each.number for each in left), default=self._joint.items_given)
+        return min((each.number for each in left), default=self._session.items_given)
 
     def _may_wait(self, waiting: _Waiting) -> bool:
         if self._pageless.get(id(waiting.item)) is not waiting:
@@ -196,7 +196,7 @@ class Pipeline:
 
     def _wire(self, waiting: _Waiting) -> bytes:
         url = waiting.url[:_LONGEST_URL]
-        return wire_of(Item(rule=self._joint.settings.rule, url=url, fields=waiting.fields))
+        return wire_of(Item(rule=self._session.settings.rule, url=url, fields=waiting.fields))
 
     def _dropped(self, why: str) -> DropItem:
         if self._crawler.stats is not None:
@@ -204,28 +204,29 @@ class Pipeline:
         return DropItem(f"no record can hold it: {why}")
 
 
-def _check_biz(bizs: RedisBizs, lane: Lane) -> None:
+def _check_biz(bizs: RedisBizs, queue_key: QueueKey) -> None:
     """Ask for the biz before anything is crawled for it.
 
     Raises:
         ConfigError: the tenant has no such biz, as its fleet says.
     """
     try:
-        there, others = bizs.ask(lane)
+        there, others = bizs.ask(queue_key)
     except StoreError as error:
-        _log.warning("whether there is a biz %r could not be asked: %s", lane.biz, error)
+        _log.warning("whether there is a biz %r could not be asked: %s", queue_key.biz, error)
         return
     if there is None:
         _log.warning(
             "no fleet has said yet which bizs the tenant %r has: items for %r wait in Redis until "
             "one does; see that CRAWLFLEET_TENANT and CRAWLFLEET_BIZ are right",
-            lane.tenant,
-            lane.biz,
+            queue_key.tenant,
+            queue_key.biz,
         )
     elif not there:
         problem = Problem(
             "CRAWLFLEET_BIZ",
-            f"the tenant {lane.tenant!r} has no biz {lane.biz!r}; it has {', '.join(others)}. "
+            f"the tenant {queue_key.tenant!r} has no biz {queue_key.biz!r}; it has "
+            f"{', '.join(others)}. "
             "One that was just pushed is known within a minute",
         )
         raise ConfigError([problem])

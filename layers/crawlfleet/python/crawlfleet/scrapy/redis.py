@@ -414,7 +414,7 @@ class RedisCrawl:
         count, make = several(self._redis.together(*commands), 2)
         return whole(count), "" if make is None else text(make).decode()
 
-    def made_as(self, fingerprints: str) -> None:
+    def set_fingerprinter(self, fingerprints: str) -> None:
         """Note how the fingerprints of this crawl are made."""
         self._redis.together(("SET", self.keys.fingerprints, fingerprints))
 

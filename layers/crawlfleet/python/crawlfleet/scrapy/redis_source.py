@@ -23,7 +23,7 @@ import msgspec
 
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, body_of, fields_of_dict
 from crawlfleet.kernel.redis.connection import RedisConnection, text
-from crawlfleet.scrapy.fingerprints import MAKES, MARK_BYTES
+from crawlfleet.scrapy.fingerprints import FINGERPRINTERS, MARK_BYTES
 
 #: Bytes of a pickle.
 LARGEST: Final = 10_000_000
@@ -259,12 +259,12 @@ class RedisSource:
                     break
         return sorted(found)[:most]
 
-    def make_of_fingerprints(self) -> str:
+    def find_fingerprinter(self) -> str:
         """By which of :data:`MAKES` queued requests are found among the fingerprints.
 
         Empty where none are: then the fingerprints are of a make that nobody knows.
         """
-        hits = dict.fromkeys(MAKES, 0)
+        hits = dict.fromkeys(FINGERPRINTERS, 0)
         tried = 0
         for raw in self._entries(self._keys.requests):
             fields = _read(raw)
@@ -273,7 +273,7 @@ class RedisSource:
             request = _plain_request(fields)
             if request is None:
                 continue
-            for name, make in MAKES.items():
+            for name, make in FINGERPRINTERS.items():
                 hits[name] += self._is_known(make(request).hex())
             tried += 1
             if tried >= _TRIED:
@@ -284,7 +284,7 @@ class RedisSource:
 
     def requests(self, make: str) -> Iterator[Asked | Unread]:
         """The queued requests, first to be served first."""
-        fingerprint = MAKES[make or "scrapy"]
+        fingerprint = FINGERPRINTERS[make or "scrapy"]
         for raw in self._entries(self._keys.requests):
             fields = _read(raw)
             if isinstance(fields, Unread):

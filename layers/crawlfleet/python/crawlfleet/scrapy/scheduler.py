@@ -26,10 +26,10 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, load_request
 from crawlfleet.kernel.errors import BacklogFullError, StoreError
 from crawlfleet.scrapy import engine
-from crawlfleet.scrapy.engine import joint_of
+from crawlfleet.scrapy.engine import session_of
 from crawlfleet.scrapy.fingerprints import DupeFilter
-from crawlfleet.scrapy.in_flight import Holding
-from crawlfleet.scrapy.outgoing import MOST, TOGETHER, Outgoing
+from crawlfleet.scrapy.in_flight import InFlight
+from crawlfleet.scrapy.outgoing import MOST, TOGETHER, SendBuffer
 from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Taken, url_in
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _EMPTY_SECONDS: Final = 0.2
 #: A Redis that was away is not asked again sooner.
 _AWAY_SECONDS: Final = 1.0
 #: How often a process that ends tries to say so to a Redis that is away.
-_FAREWELLS: Final = 3
+_LEAVE_TRIES: Final = 3
 #: In the meta of a start request that was queued, and of what middlewares make of it.
 _QUEUED: Final = "crawlfleet_queued"
 #: What a crawl closes with when Redis was away for too long.
@@ -78,11 +78,11 @@ class Scheduler(BaseScheduler):
         self._clock = clock
         self._together, self._most = together, most
         self._crawler = crawler
-        self._joint = joint_of(crawler)
-        self._settings = self._joint.settings
-        self._crawl = self._joint.crawl
+        self._session = session_of(crawler)
+        self._settings = self._session.settings
+        self._crawl = self._session.crawl
         self._filter = self._make_filter()
-        self._holding = Holding(self._crawl, lambda: engine.under_way(crawler))
+        self._in_flight = InFlight(self._crawl, lambda: engine.under_way(crawler))
         self._local: set[Request] = set()
         self._loop = looping(self._tick)
         self._away_until = self._empty_until = self._renew_at = 0.0
@@ -101,10 +101,10 @@ class Scheduler(BaseScheduler):
             StoreError: Redis is not there.
         """
         self._spider = spider
-        self._outgoing = Outgoing(self._joint, spider)
+        self._outgoing = SendBuffer(self._session, spider)
         found = self._crawl.enter(flush=self._settings.flush)
-        self._joint.fingerprints = found.fingerprints
-        self._joint.spoil = self._holding.spoil
+        self._session.fingerprints = found.fingerprints
+        self._session.spoil = self._in_flight.spoil
         if self._settings.flush and not found.flushed:
             self._say("others take part in the crawl: SCHEDULER_FLUSH_ON_START has no effect")
         if found.queued or found.leased:
@@ -127,10 +127,10 @@ class Scheduler(BaseScheduler):
         forget = self._settings.forget
         if forget is Forget.FINISHED and reason != "finished":
             forget = Forget.NEVER
-        for _ in range(_FAREWELLS):
+        for _ in range(_LEAVE_TRIES):
             try:
                 self._exchange(at_last=True)
-                self._holding.release()
+                self._in_flight.release()
                 if self._crawl.leave(forget):
                     self._outgoing.forget()
                 break
@@ -138,7 +138,7 @@ class Scheduler(BaseScheduler):
                 last: Exception = error
         else:
             _log.error("what this process holds is free when its leases end: %s", last)
-        self._joint.connection.close()
+        self._session.connection.close()
         return self._filter.close(reason)
 
     def enqueue_request(self, request: Request) -> bool:
@@ -165,9 +165,9 @@ class Scheduler(BaseScheduler):
             request = self._outgoing.local.popleft()
             self._local.add(request)
             return self._counted(request)
-        if not self._holding and not self._lease():
+        if not self._in_flight and not self._lease():
             return None
-        request_or_none = self._holding.hand_out()
+        request_or_none = self._in_flight.dispatch()
         return None if request_or_none is None else self._counted(request_or_none)
 
     def has_pending_requests(self) -> bool:
@@ -183,7 +183,7 @@ class Scheduler(BaseScheduler):
         return load.leased > 0
 
     def __len__(self) -> int:
-        return len(self._outgoing) + len(self._outgoing.local) + len(self._holding)
+        return len(self._outgoing) + len(self._outgoing.local) + len(self._in_flight)
 
     # ---- what comes in ----------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class Scheduler(BaseScheduler):
         self._try_exchange()
         if len(self._outgoing) < self._most:
             return self.enqueue_request(request)
-        self._holding.spoil()
+        self._in_flight.spoil()
         if not self._ending:
             self._ending = True
             _log.error("Redis is away and %d requests wait for it; the crawl ends", self._most)
@@ -240,26 +240,26 @@ class Scheduler(BaseScheduler):
     def _lease(self) -> bool:
         """Get more work; tells whether there is any."""
         now = self._clock()
-        if not self._try_exchange() or self._holding.is_closed or now < self._empty_until:
+        if not self._try_exchange() or self._in_flight.is_closed or now < self._empty_until:
             return False
         try:
             self._take(self._settings.batch)
-            wanted = self._settings.batch - len(self._holding)
-            more = wanted > 0 and self._settings.start_urls_key and not self._holding.is_closed
+            wanted = self._settings.batch - len(self._in_flight)
+            more = wanted > 0 and self._settings.start_urls_key and not self._in_flight.is_closed
             if more and self._absorb(wanted):
                 self._take(wanted)
         except StoreError as error:
             self._note_away(error)
-        if not self._holding:
+        if not self._in_flight:
             self._empty_until = now + _EMPTY_SECONDS
-        return len(self._holding) > 0
+        return len(self._in_flight) > 0
 
     def _absorb(self, wanted: int) -> int:
         number = getattr(self._spider, "redis_batch_size", None) or wanted
         return self._crawl.absorb(self._settings.start_urls_key or "", int(number))
 
     def _take(self, number: int) -> None:
-        taken, inherited = self._holding.lease(number, len(self._local))
+        taken, inherited = self._in_flight.lease(number, len(self._local))
         if inherited:
             self._say(f"took over {inherited} requests whose process has ended")
             self._count("scheduler/inherited", inherited)
@@ -276,7 +276,7 @@ class Scheduler(BaseScheduler):
 
     def _take_request(self, taken: Taken) -> None:
         request = load_request(taken.content, self._spider)
-        self._holding.keep(taken.id, request, alone=self._is_last(taken))
+        self._in_flight.keep(taken.id, request, alone=self._is_last(taken))
 
     def _take_start(self, taken: Taken) -> None:
         """A start URL: the one request that it stands for is done under its lease."""
@@ -288,12 +288,12 @@ class Scheduler(BaseScheduler):
         if not all(isinstance(each, Request) for each in requests):
             raise TypeError("make_request_from_data gave something that is no request")
         if len(requests) == 1 and requests[0].dont_filter:
-            self._holding.keep(taken.id, requests[0], alone=self._is_last(taken))
+            self._in_flight.keep(taken.id, requests[0], alone=self._is_last(taken))
             return
         for each in requests:
             if not self.enqueue_request(each) and self._ending:
                 return  # it is whole still, and another process does it when its lease ends
-        self._holding.drop(taken.id)
+        self._in_flight.drop(taken.id)
 
     def _is_last(self, taken: Taken) -> bool:
         return taken.deaths == self._settings.attempts - 1
@@ -324,7 +324,7 @@ class Scheduler(BaseScheduler):
         """
         under_way = engine.under_way(self._crawler)
         self._local = {each for each in self._local if each in under_way}
-        self._holding.settle(self._joint.items_given)
+        self._in_flight.settle(self._session.items_given)
         queued, known = self._outgoing.flush()
         if queued:
             self._empty_until = 0.0
@@ -335,7 +335,7 @@ class Scheduler(BaseScheduler):
             self._crawler.signals.send_catch_log(
                 signals.request_dropped, request=request, spider=self._spider
             )
-        self._holding.finish(self._joint.flush_items(at_last))
+        self._in_flight.finish(self._session.flush_items(at_last))
 
     def _try_exchange(self) -> bool:
         """Do so unless Redis was away a moment ago; tells whether it was done."""
@@ -370,7 +370,7 @@ class Scheduler(BaseScheduler):
         """What has to be done although nobody asks."""
         if self._clock() >= self._renew_at:
             try:
-                self._holding.renew()
+                self._in_flight.renew()
                 self._renew_at = self._clock() + self._settings.lease_seconds / _RENEWALS
             except StoreError as error:
                 self._note_away(error)

@@ -94,7 +94,7 @@ def _shorten(record: logging.LogRecord, said: str, error: BaseException) -> None
 _IN_ONE_LINE: Final = _InOneLine()
 
 
-def tell_in_one_line() -> None:
+def log_errors_in_one_line() -> None:
     """From now on our errors are told so in Scrapy's log; done again it does nothing."""
     for name in (*_LOOPS, *_CLOSING):
         logging.getLogger(name).addFilter(_IN_ONE_LINE)

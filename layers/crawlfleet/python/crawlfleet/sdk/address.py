@@ -77,7 +77,7 @@ def find_address(
         elif local is not None and url is not None and _same(url, local.api_url):
             key = local.api_key
     url = url.rstrip("/") if url else None
-    problems = [*_url_problems(url), *_key_problems(key, remedy_is_told=url is None)]
+    problems = [*_url_problems(url), *_key_problems(key, remedy_is_reported=url is None)]
     if problems or url is None or key is None:
         raise ConfigError(problems)
     return Address(url, key)
@@ -131,9 +131,9 @@ def _url_problems(url: str | None) -> list[Problem]:
     return []
 
 
-def _key_problems(key: str | None, *, remedy_is_told: bool) -> list[Problem]:
+def _key_problems(key: str | None, *, remedy_is_reported: bool) -> list[Problem]:
     if key is None:
-        remedy = f"the same helps, with {ENV_API_KEY}" if remedy_is_told else _KEY_REMEDY
+        remedy = f"the same helps, with {ENV_API_KEY}" if remedy_is_reported else _KEY_REMEDY
         return [Problem("api_key", f"is missing: {remedy}")]
     if not _KEY.match(key):
         return [Problem("api_key", "must be 1 to 512 visible ASCII characters")]

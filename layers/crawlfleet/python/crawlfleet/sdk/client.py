@@ -9,7 +9,7 @@ from crawlfleet import __version__
 from crawlfleet.kernel.errors import ConflictError
 from crawlfleet.sdk.address import find_address
 from crawlfleet.sdk.calls import moment_of, parameters, path_of
-from crawlfleet.sdk.dead_letters import Letters
+from crawlfleet.sdk.dead_letters import DeadLetterCalls
 from crawlfleet.sdk.explain import (
     CoverageAnswer,
     Explanation,
@@ -51,7 +51,7 @@ PAGE_SIZE = 500
 
 class Client(
     Submissions,
-    Letters,
+    DeadLetterCalls,
     SeedCalls,
     ScheduleCalls,
     SpiderCalls,

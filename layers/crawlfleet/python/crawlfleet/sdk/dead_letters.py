@@ -8,7 +8,13 @@ import msgspec
 
 from crawlfleet.kernel.errors import ConflictError, InvalidRequestError, NotFoundError
 from crawlfleet.sdk.calls import Calls, moment_of, parameters, path_of
-from crawlfleet.sdk.explain import Changed, DeadLetter, LettersPage, PurgedAnswer, ReplayedAnswer
+from crawlfleet.sdk.explain import (
+    Changed,
+    DeadLetter,
+    DeadLettersPage,
+    PurgedAnswer,
+    ReplayedAnswer,
+)
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.results import RequestStatus
 from crawlfleet.sdk.transport import Clock, Transport
@@ -50,9 +56,11 @@ class DeadLetters(Calls):
         params = {**parameters(**self._meant), **parameters(limit=self._page_size)}
 
         def read(at: str | None) -> tuple[tuple[DeadLetter, ...], str | None, bool]:
-            page = self._get(self._path, LettersPage, {**params, **parameters(cursor=at)})
-            letters = (msgspec.structs.replace(one, biz=self._biz) for one in page.dead_letters)
-            return tuple(letters), page.cursor, page.more
+            page = self._get(self._path, DeadLettersPage, {**params, **parameters(cursor=at)})
+            dead_letters = (
+                msgspec.structs.replace(one, biz=self._biz) for one in page.dead_letters
+            )
+            return tuple(dead_letters), page.cursor, page.more
 
         return Pages(read, cursor, clock=self._clock)
 
@@ -115,7 +123,7 @@ class DeadLetters(Calls):
         return {"all": True} if everything else {"filter": self._meant}
 
 
-class Letters(Calls):
+class DeadLetterCalls(Calls):
     """The calls about dead letters."""
 
     def dead_letters(

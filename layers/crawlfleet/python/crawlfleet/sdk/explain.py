@@ -234,7 +234,7 @@ class CoverageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     coverage: tuple[RuleCoverage, ...]
 
 
-class LettersPage(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLettersPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of dead letters, as it travels."""
 
     dead_letters: tuple[DeadLetter, ...]

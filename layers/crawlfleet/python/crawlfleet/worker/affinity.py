@@ -13,12 +13,12 @@ from hashlib import blake2b
 from typing import Final
 
 from crawlfleet.config.lookup import ConfigCentre, shares_work
-from crawlfleet.fleet.staffing import StaffingPorts
+from crawlfleet.fleet.staffing import CapacityPorts
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.queue.parking import Parked
+from crawlfleet.requests.queue.deferral import DeferredHost
 from crawlfleet.requests.routing import mix
 
 #: A host whose time came so long ago is anybody's: its own worker is busy, or gone.
@@ -44,9 +44,11 @@ def owner(host: str, salts: Sequence[tuple[int, str]]) -> str | None:
     return max(((mix(at ^ each), name) for each, name in salts), default=(0, None))[1]
 
 
-def chosen(parked: Sequence[Parked], is_mine: Callable[[str], bool], now_ms: int) -> list[Parked]:
+def chosen(
+    deferred: Sequence[DeferredHost], is_mine: Callable[[str], bool], now_ms: int
+) -> list[DeferredHost]:
     """Of hosts whose time has come, those that a worker looks at: its own, and what is late."""
-    return [one for one in parked if one.ready_ts <= now_ms - PATIENCE_MS or is_mine(one.host)]
+    return [one for one in deferred if one.ready_ts <= now_ms - PATIENCE_MS or is_mine(one.host)]
 
 
 #: Hosts of which it is remembered whose they are.
@@ -97,20 +99,20 @@ class Placing:
         config: Says which pools take what is bound for none.
     """
 
-    def __init__(self, staffing: StaffingPorts, worker: str, config: ConfigCentre) -> None:
-        self._staffing = staffing
+    def __init__(self, targets: CapacityPorts, worker: str, config: ConfigCentre) -> None:
+        self._targets = targets
         self._config = config
         self._bound = _Owners(worker)
         self._unbound = _Owners(worker)
 
     def look(self, now: datetime) -> None:
         """Learn who works. While nobody says so everything stays as it was."""
-        stage, staffing = self._config.current().stage, self._staffing
+        stage, targets = self._config.current().stage, self._targets
         beside: list[str] = []
         try:
-            own = staffing.workers.staying(now)
-            if shares_work(stage, staffing.pool):
-                for pool, other in staffing.elsewhere.items():
+            own = targets.workers.staying(now)
+            if shares_work(stage, targets.pool):
+                for pool, other in targets.elsewhere.items():
                     if shares_work(stage, pool):
                         beside += other.workers.staying(now)
         except StoreUnavailableError as error:
@@ -119,9 +121,11 @@ class Placing:
         self._bound.are(own)
         self._unbound.are([*own, *beside])
 
-    def choose(self, lane: Lane, parked: Sequence[Parked], now: datetime) -> list[Parked]:
+    def choose(
+        self, queue_key: QueueKey, deferred: Sequence[DeferredHost], now: datetime
+    ) -> list[DeferredHost]:
         """Of a lane's hosts whose time has come, those that this worker looks at."""
-        owners = self._unbound if lane.pool is None else self._bound
+        owners = self._unbound if queue_key.pool is None else self._bound
         if not owners.salts:
-            return list(parked)
-        return chosen(parked, owners.is_mine, to_ms(now))
+            return list(deferred)
+        return chosen(deferred, owners.is_mine, to_ms(now))

@@ -4,9 +4,9 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from crawlfleet.crawling.fetching.models import Errand
-from crawlfleet.crawling.politeness.client import Courtesy, Waiting
-from crawlfleet.crawling.politeness.hop_guard import NoTurnError, Passages
+from crawlfleet.crawling.fetching.models import FetchContext
+from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
+from crawlfleet.crawling.politeness.hop_guard import HopGuards, NoSlotError
 from crawlfleet.crawling.recrawl.policy import NOT_MODIFIED
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.errors import (
@@ -19,8 +19,8 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Answer, Page
-from crawlfleet.kernel.queue_key import Lane
-from crawlfleet.requests.leased import Held
+from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.outcomes import (
     CUT_OFF,
     INTERNAL,
@@ -55,22 +55,22 @@ class Attempts:
         ports: WorkPorts,
         report: WorkReport,
         phases: Phases,
-        passages: Passages,
-        courtesy: Courtesy,
+        hop_guards: HopGuards,
+        politeness: PolitenessClient,
         reading: Reading,
-        ours: Callable[[Held], Awaitable[bool]],
-        arrived: Callable[[Lane, str | None, Page], None],
+        ours: Callable[[LeasedRequest], Awaitable[bool]],
+        arrived: Callable[[QueueKey, str | None, Page], None],
     ) -> None:
         self._ports = ports
         self._report = report
         self._phases = phases
-        self._passages = passages
-        self._courtesy = courtesy
+        self._hop_guards = hop_guards
+        self._politeness = politeness
         self._reading = reading
         self._ours = ours
         self._arrived = arrived
 
-    async def attempt(self, held: Held) -> Outcome | Waiting:
+    async def attempt(self, held: LeasedRequest) -> Outcome | Waiting:
         """Download and read one request: every failure becomes an outcome.
 
         One that was not begun, as its turn was needed for its site's robots.txt or its pool has no
@@ -91,7 +91,7 @@ class Attempts:
             except ExtractError as error:
                 error.answer = Answer.of_page(page)
                 raise
-        except NoTurnError as error:
+        except NoSlotError as error:
             until = now() + timedelta(seconds=error.again_seconds)
             return Waiting(held.host[0], [held], until, "robots")
         except NoProxyError as error:
@@ -114,34 +114,34 @@ class Attempts:
             answer = None if page is None else Answer.of_page(page)
             return Dead(f"{type(error).__name__}: {error}"[:500], INTERNAL, answer)
 
-    async def _fetch(self, held: Held) -> Page:
+    async def _fetch(self, held: LeasedRequest) -> Page:
         started = time.perf_counter()
         try:
             page = await self._ports.fetcher.fetch(
                 held.claim.request.body,
                 held.biz.fetch,
-                self._passages.of(held, self._ours),
-                self._errand(held),
+                self._hop_guards.of(held, self._ours),
+                self._fetch_context(held),
             )
         except CrawlfleetError as error:
             answer = getattr(error, "answer", None)
-            self._courtesy.saw(held.host, 0.0 if answer is None else answer.seconds, error)
+            self._politeness.saw(held.host, 0.0 if answer is None else answer.seconds, error)
             raise
-        self._courtesy.saw(held.host, page.seconds, None)
+        self._politeness.saw(held.host, page.seconds, None)
         # A polite worker waits for its turn at a host: that is not the host being slow.
         waited = time.perf_counter() - started - page.seconds
-        self._phases.add(held.lane, "fetch", page.seconds)
-        self._phases.add(held.lane, "wait", max(0.0, waited))
+        self._phases.add(held.queue_key, "fetch", page.seconds)
+        self._phases.add(held.queue_key, "wait", max(0.0, waited))
         self._report.bytes += len(page.body)
-        self._arrived(held.lane, held.claim.request.job, page)
+        self._arrived(held.queue_key, held.claim.request.job, page)
         self._report.saved += page.status == NOT_MODIFIED
         return page
 
-    def _errand(self, held: Held) -> Errand:
+    def _fetch_context(self, held: LeasedRequest) -> FetchContext:
         stage = self._ports.config.current().stage
         pool = held.biz.fetch.proxies or stage.default_proxies
-        return Errand(
-            lane=held.lane,
+        return FetchContext(
+            queue_key=held.queue_key,
             job=held.claim.request.job,
             pool=pool,
             proxies=None if pool is None else stage.proxies.get(pool),

@@ -10,21 +10,21 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from crawlfleet.config.lookup import shares_work
-from crawlfleet.crawling.frontier.worker import Sower
+from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.records.pipeline import Drainer
-from crawlfleet.fleet.models import Shown, WorkReport
-from crawlfleet.fleet.recovery.reaper import watch
-from crawlfleet.fleet.recovery.service import TURN as RECOVERY
+from crawlfleet.fleet.models import Throughput, WorkReport
+from crawlfleet.fleet.recovery.reaper import reap
+from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
 from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.fleet.staffing import muster, replace_dead
-from crawlfleet.jobs.background import TURN as ADVANCING
+from crawlfleet.fleet.staffing import replace_dead, report_throughput
+from crawlfleet.jobs.background import LOCK as ADVANCING
 from crawlfleet.jobs.background import advance, can_advance
 from crawlfleet.jobs.bidding.auction import OFF_EVERY, award_jobs
 from crawlfleet.jobs.cancellation import ROUND_SECONDS, cancel_jobs
 from crawlfleet.worker.ports import WorkPorts
 
 
-class Chores:
+class BackgroundTasks:
     """The rounds of one worker.
 
     Args:
@@ -39,18 +39,18 @@ class Chores:
         self,
         ports: WorkPorts,
         worker: str,
-        sower: Sower,
+        frontier: FrontierClient,
         report: WorkReport,
         time_left: Callable[[], float],
     ) -> None:
         self._ports = ports
         self._id = worker
-        self._sower = sower
+        self._frontier = frontier
         self._drainer = Drainer(ports.draining, worker, ports.clock)
         self._report = report
         self._time_left = time_left
         self._recovering = threading.Lock()
-        self._sowing = threading.Lock()
+        self._dispatching = threading.Lock()
         self._advancing = threading.Lock()
         self._ending = False
         self._pauses, self._now = ports.pauses, ports.steady.now
@@ -67,18 +67,20 @@ class Chores:
         """Whether this worker hands out seeds, stores items and recovers: its pool may not."""
         return shares_work(self._ports.config.current().stage, self._ports.pool)
 
-    def watch(self) -> None:
+    def reap(self) -> None:
         """Look whether other workers have died; their places are filled at once."""
         ports = self._ports
-        found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
+        found = reap(ports.reaper, ports.config.current(), self._id, ports.clock())
         self._report.buried += len(found.dead)
         if found.dead:
-            replace_dead(ports.staffing, found.pools, ports.clock)
+            replace_dead(ports.targets, found.pools, ports.clock)
 
-    def muster(self, pace: Shown | None, paces: Mapping[str, Shown]) -> None:
+    def report_throughput(
+        self, throughput: Throughput | None, throughputs: Mapping[str, Throughput]
+    ) -> None:
         """Tell what this worker can do in a second, and ask whether it is one too many."""
         ports = self._ports
-        told = muster(ports.staffing, self._id, pace, ports.clock(), paces)
+        told = report_throughput(ports.targets, self._id, throughput, ports.clock(), throughputs)
         if told is not None:
             self.is_surplus = self.is_surplus or told.leaves
             self.others, self.floor = told.others, told.floor
@@ -116,14 +118,14 @@ class Chores:
         with self._advancing:
             return can_advance(self._ports.advancing, self._ports.clock())
 
-    def sow(self) -> int:
+    def dispatch_seeds(self) -> int:
         """Make requests of seeds that are due; how many."""
         # Who leaves has to see what the round before it has made: seeds that are handed out are
         # not ready any more, and their requests are queued a moment later.
-        with self._sowing:
+        with self._dispatching:
             if self._ending or not self.are_shared:
                 return 0
-            return self._sower.hand_out(self._ports.config.current())
+            return self._frontier.dispatch(self._ports.config.current())
 
     def drain(self) -> None:
         """Make records of the data queue's items."""
@@ -139,8 +141,8 @@ class Chores:
             return min(left, ends_at - self._now())
 
         if not self._ending:
-            tree, watch = ports.config.current(), ports.recovery.watch
-            cancel_jobs(ports.cancelling, watch, tree, self._id, ports.clock(), time_left)
+            tree, detector = ports.config.current(), ports.recovery.detector
+            cancel_jobs(ports.cancelling, detector, tree, self._id, ports.clock(), time_left)
 
     def award(self) -> None:
         """Give jobs that wait to workers that applied, if it is this worker's turn to."""
@@ -162,10 +164,10 @@ class Chores:
         """How often each is done that needs nothing from outside."""
         pauses = self._pauses
         return (
-            (pauses.watch, self.watch),
+            (pauses.watch, self.reap),
             (pauses.recover, self.recover),
             (pauses.cancel, self.cancel),
-            (pauses.sow, self.sow),
+            (pauses.dispatch_seeds, self.dispatch_seeds),
             (pauses.drain, self.drain),
             (pauses.advance, self.advance),
             (pauses.award, self.award),
@@ -183,12 +185,12 @@ class Chores:
         if self._recovering.acquire(timeout=self._pauses.round_end):
             self._recovering.release()
         else:
-            self._ports.recovery.watch.end_turn(RECOVERY, self._id)
+            self._ports.recovery.detector.release_lock(RECOVERY, self._id)
         # A batch stands written down, for others to go on with.
         if self._advancing.acquire(timeout=self._pauses.round_end):
             self._advancing.release()
         else:
-            self._ports.advancing.watch.end_turn(ADVANCING, self._id)
+            self._ports.advancing.detector.release_lock(ADVANCING, self._id)
         # Seeds that are handed out here are to have their requests before this is frozen.
-        if self._sowing.acquire(timeout=self._pauses.round_end):
-            self._sowing.release()
+        if self._dispatching.acquire(timeout=self._pauses.round_end):
+            self._dispatching.release()

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.jobs.cancellation import HEEDED_SECONDS, Cancellations, JobKey
+from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS, Cancellations, JobKey
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import PAUSES, STEADY, SteadyTime, Threaded
-from crawlfleet.requests.leased import Held, Holding, by_lane
+from crawlfleet.requests.leased import InFlight, LeasedRequest, by_queue
 from crawlfleet.worker.leases import Leasing
 
 T = TypeVar("T")
@@ -25,10 +25,10 @@ class Stopper:
     """Stops attempts in the middle. Used from the event loop only."""
 
     def __init__(self) -> None:
-        self._tasks: dict[Held, asyncio.Task[object]] = {}
-        self._stopped: set[Held] = set()
+        self._tasks: dict[LeasedRequest, asyncio.Task[object]] = {}
+        self._stopped: set[LeasedRequest] = set()
 
-    async def run(self, held: Held, attempt: Awaitable[T]) -> T | None:
+    async def run(self, held: LeasedRequest, attempt: Awaitable[T]) -> T | None:
         """What the attempt gives; None where it was stopped."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  it is a coroutine that runs
@@ -46,7 +46,7 @@ class Stopper:
                 self._stopped.discard(held)
                 task.uncancel()
 
-    def stop(self, held: Held) -> None:
+    def stop(self, held: LeasedRequest) -> None:
         """Stop the attempt at this, if one is under way; the caller's own goes on to its end."""
         task = self._tasks.get(held)
         if task is None or held in self._stopped or task is asyncio.current_task():
@@ -55,7 +55,7 @@ class Stopper:
         task.cancel()
 
 
-class Heeding:
+class CancellationWatcher:
     """What one worker knows of jobs that are being cancelled. Used from the event loop only.
 
     Args:
@@ -72,16 +72,16 @@ class Heeding:
     def __init__(
         self,
         cancellations: Cancellations,
-        holding: Holding,
+        holding: InFlight,
         stopper: Stopper,
         leasing: Leasing,
         report: WorkReport,
         threaded: Threaded,
-        seconds: float = PAUSES.heed,
+        seconds: float = PAUSES.cancellations,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._cancellations = cancellations
-        self._holding = holding
+        self._in_flight = holding
         self._stopper = stopper
         self._leasing = leasing
         self._report = report
@@ -92,11 +92,11 @@ class Heeding:
         # Until when each is heeded, by the steady clock.
         self._jobs: dict[JobKey, float] = {}
 
-    async def run(self, tell_hosts: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, report_hosts: Callable[[], Awaitable[None]]) -> None:
         """Look each second; others wait for the permits of what is let go."""
         while True:
             if await self.look():
-                await tell_hosts()
+                await report_hosts()
             await self._steady.sleep(self._seconds)
 
     async def look(self) -> bool:
@@ -109,14 +109,14 @@ class Heeding:
         self._reached = heard.reached
         now = self._steady.now()
         self._jobs = {job: until for job, until in self._jobs.items() if until > now}
-        self._jobs |= dict.fromkeys(heard.jobs, now + HEEDED_SECONDS)
+        self._jobs |= dict.fromkeys(heard.jobs, now + CANCELLATION_SECONDS)
         if not self._jobs:
             return False
-        held = [one for one in self._holding.all() if self._is_cancelled(one)]
+        held = [one for one in self._in_flight.all() if self._is_cancelled(one)]
         await self._let_go(held)
         return bool(held)
 
-    async def kept(self, held: Sequence[Held]) -> Sequence[Held]:
+    async def kept(self, held: Sequence[LeasedRequest]) -> Sequence[LeasedRequest]:
         """Those of what was just leased that are to be worked on; the others are let go."""
         if not self._jobs:
             return held
@@ -127,23 +127,23 @@ class Heeding:
         await self._let_go([one for one in held if one in gone])
         return [one for one in held if one not in gone]
 
-    def _is_cancelled(self, held: Held) -> bool:
+    def _is_cancelled(self, held: LeasedRequest) -> bool:
         return _job_of(held) in self._jobs
 
-    async def _let_go(self, held: Sequence[Held]) -> None:
+    async def _let_go(self, held: Sequence[LeasedRequest]) -> None:
         # Before anything is awaited: no runner may begin one of them meanwhile.
         for one in held:
-            self._holding.drop(one)
+            self._in_flight.drop(one)
             self._stopper.stop(one)
         self._report.cancelled += len(held)
-        for (lane, _), part in by_lane(held).items():
+        for (queue_key, _), part in by_queue(held).items():
             claims = [one.claim for one in part]
             try:
-                await self._threaded(self._leasing.forget, lane, claims)
+                await self._threaded(self._leasing.forget, queue_key, claims)
             except Exception as error:  # noqa: BLE001  the index forgets them when the leases end
                 warn("leases of a cancelled job could not be ended", error)
 
 
-def _job_of(held: Held) -> JobKey:
+def _job_of(held: LeasedRequest) -> JobKey:
     # What has no job is of none that has a name.
-    return held.lane.tenant, held.lane.biz, held.claim.request.job or ""
+    return held.queue_key.tenant, held.queue_key.biz, held.claim.request.job or ""

@@ -16,15 +16,15 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from crawlfleet.fleet.models import Card, WorkReport
+from crawlfleet.fleet.models import WorkerStatus, WorkReport
 from crawlfleet.fleet.ports import Workers
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime, Threaded
-from crawlfleet.requests.leased import Held, Holding
+from crawlfleet.requests.leased import InFlight, LeasedRequest
 from crawlfleet.worker.leases import Leasing
 
 
-class Heart:
+class Heartbeat:
     """The beats of one worker.
 
     Args:
@@ -45,7 +45,7 @@ class Heart:
         clock: Clock,
         seconds: float,
         doubt_seconds: float,
-        card: Callable[[], Card],
+        worker_status: Callable[[], WorkerStatus],
         steady: SteadyTime = STEADY,
     ) -> None:
         self._workers = workers
@@ -53,7 +53,7 @@ class Heart:
         self._clock = clock
         self._seconds = seconds
         self._doubt_seconds = doubt_seconds
-        self._card = card
+        self._worker_status = worker_status
         self._now = steady.now
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -106,7 +106,7 @@ class Heart:
 
     def _beat(self) -> None:
         try:
-            known = self._workers.beat(self._worker, self._clock(), self._card())
+            known = self._workers.beat(self._worker, self._clock(), self._worker_status())
         except Exception as error:  # noqa: BLE001  whatever it is, the next beat may arrive
             if not self._failing:
                 warn("the worker's heartbeat did not arrive", error)
@@ -136,35 +136,35 @@ class Ownership:
 
     def __init__(
         self,
-        heart: Heart,
+        heartbeat: Heartbeat,
         leasing: Leasing,
-        holding: Holding,
+        holding: InFlight,
         report: WorkReport,
         threaded: Threaded,
         doubt_seconds: float,
-        stop: Callable[[Held], None] = lambda _: None,
+        stop: Callable[[LeasedRequest], None] = lambda _: None,
         again_seconds: float = PAUSES.owned,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._stop = stop
         self._again_seconds = again_seconds
         self._steady = steady
-        self._heart = heart
+        self._heartbeat = heartbeat
         self._leasing = leasing
-        self._holding = holding
+        self._in_flight = holding
         self._report = report
         self._threaded = threaded
         self._doubt_seconds = doubt_seconds
         self._looked_at = self._steady.now()
         self._looking = asyncio.Lock()
         # Of these nobody knows: they were in doubt, and the look got no answer.
-        self._unseen: set[Held] = set()
+        self._unseen: set[LeasedRequest] = set()
 
     @property
     def in_doubt(self) -> bool:
         """Whether all that is held may be others' by now."""
-        silent = min(self._heart.detached_seconds, self._steady.now() - self._looked_at)
-        return self._heart.may_have_lost or silent >= self._doubt_seconds
+        silent = min(self._heartbeat.detached_seconds, self._steady.now() - self._looked_at)
+        return self._heartbeat.may_have_lost or silent >= self._doubt_seconds
 
     async def renew(self, after_seconds: float) -> None:
         """Renew the leases, if that is due or in doubt."""
@@ -172,12 +172,12 @@ class Ownership:
             async with self._looking:
                 await self._look()
 
-    async def still(self, held: Held) -> bool:
+    async def still(self, held: LeasedRequest) -> bool:
         """Whether a request is still this worker's, as far as that can be known.
 
         The first who asks in doubt looks; all who ask meanwhile wait for the answer, too.
         """
-        while self._holding.holds(held) and self._unsure_of(held):
+        while self._in_flight.holds(held) and self._unsure_of(held):
             async with self._looking:
                 if self._unsure_of(held) and not self._looked_in_vain(held):
                     await self._look()
@@ -188,42 +188,42 @@ class Ownership:
                     self._leave(held)
                 else:
                     await self._steady.sleep(self._again_seconds)
-        return self._holding.holds(held)
+        return self._in_flight.holds(held)
 
-    def _unsure_of(self, held: Held) -> bool:
+    def _unsure_of(self, held: LeasedRequest) -> bool:
         return self.in_doubt or held in self._unseen or self._steady.now() >= held.ends_at
 
-    def _looked_in_vain(self, held: Held) -> bool:
+    def _looked_in_vain(self, held: LeasedRequest) -> bool:
         """Whether that was a moment ago: many may wait for the same node."""
         just_now = self._steady.now() - self._looked_at < self._again_seconds
         return held in self._unseen and just_now and not self.in_doubt
 
     async def _look(self) -> None:
         """Renew the leases of what is held, and drop what is another's."""
-        losses, started, in_doubt = self._heart.losses, self._steady.now(), self.in_doubt
+        losses, started, in_doubt = self._heartbeat.losses, self._steady.now(), self.in_doubt
         # In one go: while pages are read, each return to the event loop takes a while.
         kept = await self._threaded(
-            self._leasing.keep, self._holding.all(), self._holding.is_settled
+            self._leasing.keep, self._in_flight.all(), self._in_flight.is_settled
         )
         for one, claim in kept.gone:
             # What is done is nobody's any more: of that which is being written the write tells.
-            if self._holding.is_settled(one):
+            if self._in_flight.is_settled(one):
                 continue
-            if one.claim is claim and self._holding.drop(one):
+            if one.claim is claim and self._in_flight.drop(one):
                 self._report.lost += 1
                 self._stop(one)
         now, before = self._steady.now(), self._unseen
         self._unseen = {
             one
             for one in kept.unseen
-            if self._holding.holds(one) and (in_doubt or one in before or now >= one.ends_at)
+            if self._in_flight.holds(one) and (in_doubt or one in before or now >= one.ends_at)
         }
         # Not before: until then whoever asks is in doubt, and waits.
-        self._heart.looked(losses)
+        self._heartbeat.looked(losses)
         self._looked_at = started
 
-    def _leave(self, held: Held) -> None:
+    def _leave(self, held: LeasedRequest) -> None:
         self._unseen.discard(held)
-        self._report.left += self._holding.drop(held)
+        self._report.left += self._in_flight.drop(held)
         over = TimeoutError("its lease is over, and its node could not be asked whose it is")
         warn(f"request {held.claim.request.id} is left to its lease", over)

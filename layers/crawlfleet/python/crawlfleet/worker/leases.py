@@ -12,25 +12,32 @@ from functools import partial
 
 from crawlfleet.config.documents.biz import Biz, FleetLimits, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.config.lookup import biz_of, served_lanes
-from crawlfleet.crawling.frontier.worker import Sower
-from crawlfleet.crawling.politeness.client import Courtesy, Waiting, reason
+from crawlfleet.config.lookup import biz_of, served_queues
+from crawlfleet.crawling.frontier.worker import FrontierClient
+from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting, reason
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.fairness import Turns
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.leased import NOTHING, Held, Kept, Taken, by_lane, entries_by_token
+from crawlfleet.requests.leased import (
+    NOTHING,
+    Kept,
+    LeasedRequest,
+    Taken,
+    by_queue,
+    entries_by_token,
+)
 from crawlfleet.requests.models import Claim, Entry
 from crawlfleet.requests.outcomes import Done, Outcome, Retry, Settled
 from crawlfleet.requests.queue.leases import new_token
 from crawlfleet.worker.affinity import Placing
-from crawlfleet.worker.lost_replies import Unanswered
 from crawlfleet.worker.parsing import Phases
 from crawlfleet.worker.ports import WorkPorts
+from crawlfleet.worker.unconfirmed_leases import UnconfirmedLeases
 
 
 class Leasing:
@@ -55,17 +62,17 @@ class Leasing:
         limits: FleetLimits,
         report: WorkReport,
         phases: Phases,
-        courtesy: Courtesy,
+        politeness: PolitenessClient,
         robots: RobotsBook,
-        sower: Sower,
+        frontier: FrontierClient,
         placing: Placing,
     ) -> None:
         self._ports = ports
         self._pauses, self._now = ports.pauses, ports.steady.now
         self._placing = placing
-        self._courtesy = courtesy
+        self._politeness = politeness
         self._robots = robots
-        self._sower = sower
+        self._frontier = frontier
         self._id = worker
         self._limits = limits
         self._report = report
@@ -73,11 +80,11 @@ class Leasing:
         # Lambda may run one invocation twice, under one id; their leases must not be one.
         self._nonce = secrets.token_hex(4)
         self._leases = 0
-        self._unanswered = Unanswered(
-            ports.queue, ports.clock, ports.pauses.unanswered, ports.steady
+        self._unconfirmed = UnconfirmedLeases(
+            ports.queue, ports.clock, ports.pauses.unconfirmed, ports.steady
         )
-        self._turns = Turns[Lane]()
-        self._resting: dict[Lane, float] = {}
+        self._turns = Turns[QueueKey]()
+        self._backing_off: dict[QueueKey, float] = {}
 
     def take(self) -> Taken:
         """Lease and claim one batch from the lane whose turn it is of those that have any.
@@ -86,88 +93,90 @@ class Leasing:
         learnt first; all else was put aside.
         """
         tree = self._ports.config.current()
-        lanes = served_lanes(tree, self._ports.pool)
-        if not lanes:
+        queues = served_queues(tree, self._ports.pool)
+        if not queues:
             return NOTHING
         started = self._now()
-        self._unanswered.disclaim()
-        loads = self._ports.queue.loads(lanes, self._ports.clock())
+        self._unconfirmed.return_unconfirmed()
+        loads = self._ports.queue.loads(queues, self._ports.clock())
         weights = {
-            lane: biz_of(tree, lane.tenant, lane.biz)[1].weight
-            for lane, load in zip(lanes, loads, strict=True)
-            if load.ready and not self.rests(lane)
+            queue_key: biz_of(tree, queue_key.tenant, queue_key.biz)[1].weight
+            for queue_key, load in zip(queues, loads, strict=True)
+            if load.ready and not self.rests(queue_key)
         }
-        for lane in self._turns.order(weights):
-            _, biz = biz_of(tree, lane.tenant, lane.biz)
-            self._phases.add(lane, "lease", self._now() - started)
+        for queue_key in self._turns.order(weights):
+            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+            self._phases.add(queue_key, "lease", self._now() - started)
             try:
-                taken = self._take_parked(tree, lane, biz)
+                taken = self._take_deferred(tree, queue_key, biz)
                 room = self._limits.batch - taken.entries
                 if room > 0:
-                    more = partial(self._take_queued, tree, lane, biz, room)
-                    taken = taken.with_more(more() if not taken.held else self._safely(more, lane))
+                    more = partial(self._take_queued, tree, queue_key, biz, room)
+                    taken = taken.with_more(
+                        more() if not taken.held else self._safely(more, queue_key)
+                    )
             except Exception:
-                self.rest(lane)
+                self.rest(queue_key)
                 raise
             if taken.entries:
-                self._turns.taken(lane, weights, taken.entries)
+                self._turns.taken(queue_key, weights, taken.entries)
                 return taken
-            del weights[lane]
+            del weights[queue_key]
             started = self._now()
         self._turns.lull()
         return NOTHING
 
-    def _safely(self, more: Callable[[], Taken], lane: Lane) -> Taken:
+    def _safely(self, more: Callable[[], Taken], queue_key: QueueKey) -> Taken:
         """What there is beside what is taken already, which must not be lost with it."""
         try:
             return more()
         except Exception as error:  # noqa: BLE001  what was to come has been handed back
             warn("no more work could be leased", error)
-            self.rest(lane)
+            self.rest(queue_key)
             return NOTHING
 
-    def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, count: int) -> Taken:
+    def _take_queued(self, tree: Tree, queue_key: QueueKey, biz: Biz, count: int) -> Taken:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
         started = self._now()
         token, now, until = self._token(), *self._term()
-        with self._unanswered.asking(lane, token, until):
-            entries = self._ports.queue.lease(lane, token, count, now, until, biz.ageing)
+        with self._unconfirmed.asking(queue_key, token, until):
+            entries = self._ports.queue.lease(queue_key, token, count, now, until, biz.ageing)
         leased = self._now()
-        self._phases.add(lane, "lease", leased - started)
+        self._phases.add(queue_key, "lease", leased - started)
         if not entries:
             return NOTHING
-        held = self._claim(lane, biz, token, entries, until)
-        self._phases.add(lane, "claim", self._now() - leased)
+        held = self._claim(queue_key, biz, token, entries, until)
+        self._phases.add(queue_key, "claim", self._now() - leased)
         known = [one for one in held if self._robots.knows(one)]
         if len(known) == len(held):
-            return Taken(self._admit(tree, lane, biz, held), len(entries))
+            return Taken(self._admit(tree, queue_key, biz, held), len(entries))
         unknown = [one for one in held if one not in set(known)]
-        granted = self._admit_beside(tree, lane, biz, known, unknown)
+        granted = self._admit_beside(tree, queue_key, biz, known, unknown)
         return Taken([*granted, *unknown], len(entries))
 
-    def _take_parked(self, tree: Tree, lane: Lane, biz: Biz) -> Taken:
+    def _take_deferred(self, tree: Tree, queue_key: QueueKey, biz: Biz) -> Taken:
         """From hosts whose time has come, as many as they have turns for: the turn comes first."""
         started = self._now()
         token, now, until = self._token(), *self._term()
-        parked = self._ports.queue.parked(lane, now, self._limits.batch)
-        parked = self._placing.choose(lane, parked, now)
-        if not parked:
+        deferred = self._ports.queue.deferred(queue_key, now, self._limits.batch)
+        deferred = self._placing.choose(queue_key, deferred, now)
+        if not deferred:
             return NOTHING
-        each = max(1, self._limits.batch // len(parked))
-        turns = self._courtesy.ask(
-            tree, lane, biz, {one.host: min(one.count, each) for one in parked}
+        each = max(1, self._limits.batch // len(deferred))
+        turns = self._politeness.ask(
+            tree, queue_key, biz, {one.host: min(one.count, each) for one in deferred}
         )
         wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
-        with self._unanswered.asking(lane, token, until):
-            found = self._ports.queue.lease_parked(lane, token, wanted, until, biz.ageing)
+        with self._unconfirmed.asking(queue_key, token, until):
+            found = self._ports.queue.lease_deferred(queue_key, token, wanted, until, biz.ageing)
         leased = self._now()
-        self._phases.add(lane, "lease", leased - started)
+        self._phases.add(queue_key, "lease", leased - started)
         entries = [entry for part in found.values() for entry in part]
         if not entries:
             return NOTHING
-        held = self._claim(lane, biz, token, entries, until)
-        self._phases.add(lane, "claim", self._now() - leased)
-        by_host: dict[str, list[Held]] = defaultdict(list)
+        held = self._claim(queue_key, biz, token, entries, until)
+        self._phases.add(queue_key, "claim", self._now() - leased)
+        by_host: dict[str, list[LeasedRequest]] = defaultdict(list)
         for one in held:
             by_host[one.host[0]].append(one)
         for host, part in by_host.items():
@@ -176,44 +185,53 @@ class Leasing:
         for one in held:
             one.to_learn = not self._robots.knows(one)
         # A host's name is spelled alike here and there; one that is not would wait for ever.
-        stray = [one for one in held if one.turn_at is None]
-        if not stray:
+        without_slot = [one for one in held if one.slot_at is None]
+        if not without_slot:
             return Taken(held, len(entries))
-        granted = [one for one in held if one.turn_at is not None]
-        more = self._admit_beside(tree, lane, biz, stray, granted)
+        granted = [one for one in held if one.slot_at is not None]
+        more = self._admit_beside(tree, queue_key, biz, without_slot, granted)
         return Taken([*granted, *more], len(entries))
 
-    def admit(self, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
+    def admit(
+        self, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]
+    ) -> list[LeasedRequest]:
         """Those that have a turn at their host; the others are put aside and no longer ours."""
-        return self._admit(self._ports.config.current(), lane, biz, held)
+        return self._admit(self._ports.config.current(), queue_key, biz, held)
 
     def _admit_beside(
-        self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held], others: Sequence[Held]
-    ) -> list[Held]:
+        self,
+        tree: Tree,
+        queue_key: QueueKey,
+        biz: Biz,
+        held: Sequence[LeasedRequest],
+        others: Sequence[LeasedRequest],
+    ) -> list[LeasedRequest]:
         """Admit some of what was claimed; where that fails, nobody would have the others."""
         try:
-            return self._admit(tree, lane, biz, held)
+            return self._admit(tree, queue_key, biz, held)
         except Exception:
             why = "handed back: whose turn it is could not be told"
-            self.release(lane, biz, [one.claim for one in others], why)
+            self.release(queue_key, biz, [one.claim for one in others], why)
             raise
 
-    def _admit(self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
+    def _admit(
+        self, tree: Tree, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]
+    ) -> list[LeasedRequest]:
         if not held:
             return []
         started = self._now()
         try:
-            granted, waiting = self._courtesy.share_out(tree, lane, biz, held)
+            granted, waiting = self._politeness.share_out(tree, queue_key, biz, held)
             if waiting:
-                self.put_aside(lane, biz, waiting)
+                self.put_aside(queue_key, biz, waiting)
         except Exception:
             why = "handed back: whose turn it is could not be told"
-            self.release(lane, biz, [one.claim for one in held], why)
+            self.release(queue_key, biz, [one.claim for one in held], why)
             raise
-        self._phases.add(lane, "turn", self._now() - started)
+        self._phases.add(queue_key, "turn", self._now() - started)
         return granted
 
-    def put_aside(self, lane: Lane, biz: Biz, waiting: Sequence[Waiting]) -> None:
+    def put_aside(self, queue_key: QueueKey, biz: Biz, waiting: Sequence[Waiting]) -> None:
         """Pending again, in the list of their host: they are taken when they have a turn."""
         now = self._ports.clock()
         by_why: dict[str, list[Claim]] = defaultdict(list)
@@ -224,50 +242,53 @@ class Leasing:
             for token, entries in entries_by_token(claims).items():
                 by_token[token].append((part.host, part.until, entries))
         for why, claims in by_why.items():
-            self._ports.store.release(lane, biz, claims, self._id, why, now)
+            self._ports.store.release(queue_key, biz, claims, self._id, why, now)
             self._report.put_aside += len(claims)
         for token, hosts in by_token.items():
-            self._ports.queue.park(lane, token, hosts)
+            self._ports.queue.defer(queue_key, token, hosts)
 
-    def rest(self, lane: Lane) -> None:
+    def rest(self, queue_key: QueueKey) -> None:
         """Take nothing of this lane for a while: its store does not answer."""
-        self._resting[lane] = self._now() + self._pauses.rest
+        self._backing_off[queue_key] = self._now() + self._pauses.rest
 
-    def rests(self, lane: Lane) -> bool:
+    def rests(self, queue_key: QueueKey) -> bool:
         """Whether that while is not over."""
-        return self._resting.get(lane, 0.0) > self._now()
+        return self._backing_off.get(queue_key, 0.0) > self._now()
 
     def _claim(
-        self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry], until: datetime
-    ) -> list[Held]:
+        self, queue_key: QueueKey, biz: Biz, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[LeasedRequest]:
         # The truth's lease ends with the index's: where the index hands out an ended lease, the
         # truth lets it be claimed.
         now = self._ports.clock()
         try:
-            claims = self._ports.store.claim(lane, biz, entries, self._id, now, until, token)
+            claims = self._ports.store.claim(queue_key, biz, entries, self._id, now, until, token)
         except Exception:
-            self._ports.queue.give_back(lane, token, entries)
+            self._ports.queue.give_back(queue_key, token, entries)
             raise
         self._report.leased += len(claims)
         if len(claims) < len(entries):
             won = {claim.entry.id for claim in claims}
-            self._let_go(lane, biz, token, [e for e in entries if e.id not in won])
+            self._let_go(queue_key, biz, token, [e for e in entries if e.id not in won])
         ends_at = self._now() + (until - self._ports.clock()).total_seconds()
         try:
-            held = [Held(lane, biz, claim, self._rule(lane, claim), ends_at) for claim in claims]
+            held = [
+                LeasedRequest(queue_key, biz, claim, self._rule(queue_key, claim), ends_at)
+                for claim in claims
+            ]
         except Exception:
-            self.release(lane, biz, claims, "handed back: its rule could not be looked up")
+            self.release(queue_key, biz, claims, "handed back: its rule could not be looked up")
             raise
-        self._recall(lane, biz, held)
+        self._recall(queue_key, biz, held)
         return held
 
-    def _recall(self, lane: Lane, biz: Biz, held: Sequence[Held]) -> None:
+    def _recall(self, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]) -> None:
         """What is known of the pages since they were last read, where that matters."""
         if biz.recrawl is None:
             return
         known = recrawling.prepare(
             self._ports.visits,
-            lane,
+            queue_key,
             biz,
             [one.claim for one in held],
             self._ports.seeding.resolver,
@@ -275,7 +296,7 @@ class Leasing:
         for one in held:
             one.known = known.get(one.claim.request.id)
 
-    def _let_go(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> None:
+    def _let_go(self, queue_key: QueueKey, biz: Biz, token: str, entries: Sequence[Entry]) -> None:
         """Entries that were not won: gone or final ones are dropped, as repeats are.
 
         What is another's comes back when its lease ends: that other may be dead, and this entry
@@ -283,35 +304,37 @@ class Leasing:
         """
         self._report.skipped += len(entries)
         try:
-            busy = self._ports.store.due(lane, biz, entries)
+            busy = self._ports.store.due(queue_key, biz, entries)
         except Exception as error:  # noqa: BLE001  recovery finds what comes to be missing
             warn("entries that are another's could not be looked up", error)
             busy = []
         kept = {entry.id for entry, _ in busy}
         dropped = [entry for entry in entries if entry.id not in kept]
         try:
-            self._ports.queue.delay(lane, token, busy)
-            self._ports.queue.finish(lane, token, dropped, 0, self._ports.clock())
+            self._ports.queue.delay(queue_key, token, busy)
+            self._ports.queue.finish(queue_key, token, dropped, 0, self._ports.clock())
         except Exception as error:  # noqa: BLE001  the lease in the index ends by itself
             warn("entries that were not won could not be let go", error)
 
-    def _rule(self, lane: Lane, claim: Claim) -> Rule | Spider | None:
+    def _rule(self, queue_key: QueueKey, claim: Claim) -> Rule | Spider | None:
         body = claim.request.body
-        return self._ports.rules.frozen(lane, body.rule, body.rule_version)
+        return self._ports.rules.frozen(queue_key, body.rule, body.rule_version)
 
-    def settle(self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]) -> Settled:
+    def settle(
+        self, queue_key: QueueKey, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
+    ) -> Settled:
         """Write outcomes to the truth, then to the index; returns what the truth has made of them.
 
         What it could not hold has ended as a dead letter: for the page, its seed and the report.
         """
         now = self._ports.clock()
-        self._report.links += self._sower.offer_links(lane, biz, outcomes)
-        settled = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        self._report.links += self._frontier.add_links(queue_key, biz, outcomes)
+        settled = self._ports.store.settle(queue_key, biz, outcomes, self._id, now)
         lost = settled.lost
         if settled.buried:
             outcomes = [(c, settled.buried.get(c.request.id, end)) for c, end in outcomes]
-        self._remember(lane, biz, outcomes, lost)
-        self._sower.ended(lane, biz, outcomes, lost)
+        self._remember(queue_key, biz, outcomes, lost)
+        self._frontier.ended(queue_key, biz, outcomes, lost)
         finished: dict[str, list[Entry]] = defaultdict(list)
         delayed: dict[str, list[tuple[Entry, datetime]]] = defaultdict(list)
         for claim, outcome in outcomes:
@@ -323,9 +346,9 @@ class Leasing:
                 finished[claim.token].append(claim.entry)
         try:
             for token, entries in finished.items():
-                self._ports.queue.finish(lane, token, entries, len(entries), now)
+                self._ports.queue.finish(queue_key, token, entries, len(entries), now)
             for token, pairs in delayed.items():
-                self._ports.queue.delay(lane, token, pairs)
+                self._ports.queue.delay(queue_key, token, pairs)
         except Exception as error:  # noqa: BLE001
             # The truth is written. The index forgets these entries when their leases end.
             warn("leases could not be finished", error)
@@ -333,7 +356,7 @@ class Leasing:
 
     def _remember(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         outcomes: Sequence[tuple[Claim, Outcome]],
         lost: set[RequestId],
@@ -347,25 +370,27 @@ class Leasing:
         if not visits:
             return
         try:
-            self._ports.visits.saw(lane, biz, visits)
+            self._ports.visits.saw(queue_key, biz, visits)
         except Exception as error:  # noqa: BLE001  they are read in full next time
             warn("what was seen of pages could not be kept", error)
 
-    def keep(self, held: Sequence[Held], is_settled: Callable[[Held], bool]) -> Kept:
+    def keep(
+        self, held: Sequence[LeasedRequest], is_settled: Callable[[LeasedRequest], bool]
+    ) -> Kept:
         """Renew the leases; returns what is another's now, and of what that is not known.
 
         Some may be settled meanwhile: those may be among what is another's, as they are nobody's.
         """
         ends_at = self._now() + self._limits.lease_seconds
         _, until = self._term()
-        gone: list[tuple[Held, Claim]] = []
-        unseen: list[Held] = []
+        gone: list[tuple[LeasedRequest, Claim]] = []
+        unseen: list[LeasedRequest] = []
         patience = self._pauses.index
-        for (lane, _), part in by_lane(held).items():
+        for (queue_key, _), part in by_queue(held).items():
             pairs = [(one, one.claim) for one in part]
             try:
                 claims = [claim for _, claim in pairs]
-                lost = self._ports.store.renew(lane, part[0].biz, claims, until)
+                lost = self._ports.store.renew(queue_key, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 warn("leases could not be renewed", error)
                 unseen += part
@@ -374,16 +399,16 @@ class Leasing:
                 one.ends_at = ends_at
             if patience > 0:
                 still = [pair for pair in pairs if pair[1].request.id not in lost]
-                patience -= self._renew_in_index(lane, still, until, is_settled)
+                patience -= self._renew_in_index(queue_key, still, until, is_settled)
             gone += [pair for pair in pairs if pair[1].request.id in lost]
         return Kept(gone, unseen)
 
     def _renew_in_index(
         self,
-        lane: Lane,
-        pairs: Sequence[tuple[Held, Claim]],
+        queue_key: QueueKey,
+        pairs: Sequence[tuple[LeasedRequest, Claim]],
         until: datetime,
-        is_settled: Callable[[Held], bool],
+        is_settled: Callable[[LeasedRequest], bool],
     ) -> float:
         """The index follows the truth; returns for how long it was waited for in vain."""
         # Right after the truth was asked.
@@ -391,14 +416,14 @@ class Leasing:
         whose = {claim.entry.id: one for one, claim in pairs}
         try:
             for token, entries in entries_by_token(claim for _, claim in pairs).items():
-                forgotten = self._ports.queue.renew(lane, token, entries, until)
+                forgotten = self._ports.queue.renew(queue_key, token, entries, until)
                 # What has ended since is forgotten for good.
                 forgotten = [entry for entry in forgotten if not is_settled(whose[entry.id])]
                 # The truth says that they are ours: Redis has lost them, and would not know whose
                 # they are when this worker is killed. One that was frozen since it asked does not
                 # know either: what it listed would belong to nobody any more.
                 if forgotten and self._now() - started < self._pauses.true:
-                    self._ports.book.relist(lane, token, forgotten, until)
+                    self._ports.book.relist(queue_key, token, forgotten, until)
         except Exception as error:  # noqa: BLE001  the truth has it; the index follows
             warn("leases could not be renewed in the index", error)
             return self._now() - started
@@ -414,14 +439,14 @@ class Leasing:
         now = self._ports.clock()
         return now, from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
 
-    def forget(self, lane: Lane, claims: Sequence[Claim]) -> None:
+    def forget(self, queue_key: QueueKey, claims: Sequence[Claim]) -> None:
         """End the leases in the index: in the truth these requests are, or will be, cancelled."""
         now = self._ports.clock()
         for token, entries in entries_by_token(claims).items():
-            self._ports.queue.finish(lane, token, entries, 0, now)
+            self._ports.queue.finish(queue_key, token, entries, 0, now)
 
-    def release(self, lane: Lane, biz: Biz, claims: Sequence[Claim], why: str) -> None:
+    def release(self, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], why: str) -> None:
         """Make claimed requests pending again, and their entries the next to be served."""
-        self._ports.store.release(lane, biz, claims, self._id, why, self._ports.clock())
+        self._ports.store.release(queue_key, biz, claims, self._id, why, self._ports.clock())
         for token, entries in entries_by_token(claims).items():
-            self._ports.queue.give_back(lane, token, entries)
+            self._ports.queue.give_back(queue_key, token, entries)

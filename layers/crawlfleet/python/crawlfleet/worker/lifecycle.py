@@ -10,12 +10,12 @@ import zlib
 from datetime import timedelta
 from typing import Final
 
-from crawlfleet.config.lookup import limits_of, served_lanes
+from crawlfleet.config.lookup import limits_of, served_queues
 from crawlfleet.fleet.staffing import decided
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Threaded, to_ms
-from crawlfleet.worker.background import Chores
-from crawlfleet.worker.heartbeat import Heart
+from crawlfleet.worker.background import BackgroundTasks
+from crawlfleet.worker.heartbeat import Heartbeat
 from crawlfleet.worker.ports import WorkPorts
 
 #: The last part of their time, within which workers end one after the other.
@@ -52,14 +52,14 @@ class Leaving:
         self,
         ports: WorkPorts,
         worker: str,
-        heart: Heart,
-        chores: Chores,
+        heartbeat: Heartbeat,
+        background: BackgroundTasks,
         threaded: Threaded,
     ) -> None:
         self._ports = ports
         self._id = worker
-        self._heart = heart
-        self._chores = chores
+        self._heartbeat = heartbeat
+        self._background = background
         self._threaded = threaded
 
     @property
@@ -69,8 +69,8 @@ class Leaving:
         That costs nothing, and so may be asked at each look. Where it is not so any more, whoever
         leaves is decided in Redis.
         """
-        others = self._chores.others
-        return others is not None and others < self._least(self._chores.floor)
+        others = self._background.others
+        return others is not None and others < self._least(self._background.floor)
 
     def _least(self, floor: int) -> int:
         """How many workers are to be there though there is nothing to do.
@@ -83,21 +83,21 @@ class Leaving:
     async def may_leave(self) -> bool:
         """Say good-bye; False where somebody has to stay, or there is something to do after all."""
         # Leave first, then look again: a submission that saw this worker alive is then seen here.
-        await self._threaded(self._heart.stop)
+        await self._threaded(self._heartbeat.stop)
         if await self._has_left() and not await self._is_missed():
             return True
-        await self._threaded(self._heart.start)
+        await self._threaded(self._heartbeat.start)
         return False
 
     async def _has_left(self) -> bool:
-        workers, least = self._ports.workers, self._least(self._chores.floor)
+        workers, least = self._ports.workers, self._least(self._background.floor)
         try:
-            if self._chores.others is None:
+            if self._background.others is None:
                 # Nobody has told this worker yet what is kept available.
-                staff = await self._threaded(
-                    decided, self._ports.staffing.staffing, self._ports.pool
+                target = await self._threaded(
+                    decided, self._ports.targets.targets, self._ports.pool
                 )
-                least = self._least(0 if staff is None else staff.floor)
+                least = self._least(0 if target is None else target.floor)
             if least:
                 # Others may be about to leave as well: not all of them may.
                 now = self._ports.clock()
@@ -110,18 +110,18 @@ class Leaving:
 
     async def _is_missed(self) -> bool:
         tree = self._ports.config.current()
-        lanes = served_lanes(tree, self._ports.pool)
+        queues = served_queues(tree, self._ports.pool)
         items: list[int] = []
         try:
             # Tasks that are yet to be made are work, too. Those of a round that is under way are
             # queued after this, and so seen below.
-            if await self._threaded(self._chores.can_advance):
+            if await self._threaded(self._background.can_advance):
                 return True
-            made = await self._threaded(self._chores.sow)
-            if self._chores.are_shared:
-                items = await self._threaded(self._ports.draining.queue.waiting, tree.lanes())
+            made = await self._threaded(self._background.dispatch_seeds)
+            if self._background.are_shared:
+                items = await self._threaded(self._ports.draining.queue.waiting, tree.queues())
             now = self._ports.clock()
-            loads = await self._threaded(self._ports.queue.loads, lanes, now)
+            loads = await self._threaded(self._ports.queue.loads, queues, now)
             soon = to_ms(now + LINGER)
             if made or any(items):
                 return True

@@ -19,15 +19,15 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.extract.coverage import coverage_of, together
-from crawlfleet.crawling.frontier.offers import offer_of, problem_with_offer
-from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_TOLD, prepare
+from crawlfleet.crawling.frontier.offers import problem_with_seed, spec_of_link
+from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
 from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.crawling.recrawl.policy import NOT_MODIFIED, PageContent
 from crawlfleet.kernel.errors import LeaseLostError
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import PAUSES, from_ms, to_ms
-from crawlfleet.requests.leased import Held, Holding
+from crawlfleet.requests.leased import InFlight, LeasedRequest
 from crawlfleet.requests.models import Coverage, Link, Record, Skipped, Visit
 from crawlfleet.requests.outcomes import Done
 from crawlfleet.worker.ports import WorkPorts
@@ -37,13 +37,13 @@ class Phases:
     """Where the time goes, in seconds by lane and phase, until it is written to the account."""
 
     def __init__(self) -> None:
-        self._spent: dict[Lane, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._spent: dict[QueueKey, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
-    def add(self, lane: Lane, phase: str, seconds: float) -> None:
+    def add(self, queue_key: QueueKey, phase: str, seconds: float) -> None:
         """Time was spent."""
-        self._spent[lane][phase] += seconds
+        self._spent[queue_key][phase] += seconds
 
-    def take(self) -> dict[Lane, dict[str, float]]:
+    def take(self) -> dict[QueueKey, dict[str, float]]:
         """What has come together since the last call."""
         spent, self._spent = self._spent, defaultdict(lambda: defaultdict(float))
         return spent
@@ -76,12 +76,12 @@ class Pace:
 
     def __init__(
         self,
-        holding: Holding,
+        holding: InFlight,
         phases: Phases,
         spell_seconds: float = PAUSES.spell,
         heavy_bytes: int = HEAVY_BYTES,
     ) -> None:
-        self._holding = holding
+        self._in_flight = holding
         self._phases = phases
         self._spell_seconds = spell_seconds
         self._heavy_bytes = heavy_bytes
@@ -90,14 +90,14 @@ class Pace:
     async def turn(self) -> None:
         """Wait until it makes sense to read a page."""
         while True:
-            if self._holding.weight > self._heavy_bytes:
+            if self._in_flight.weight > self._heavy_bytes:
                 await asyncio.sleep(HEAVY_PAUSE_SECONDS)
             elif self._spell > self._spell_seconds:
                 await asyncio.sleep(0)
             else:
                 return
 
-    def spent(self, lane: Lane, seconds: float) -> None:
+    def spent(self, queue_key: QueueKey, seconds: float) -> None:
         """Add to what the event loop was held for; it starts from nothing in the loop's next round.
 
         A hundred pages that arrive at once and take seconds each would else keep the leases from
@@ -106,7 +106,7 @@ class Pace:
         if not self._spell:
             asyncio.get_running_loop().call_soon(self._breathe)
         self._spell += seconds
-        self._phases.add(lane, "extract", seconds)
+        self._phases.add(queue_key, "extract", seconds)
 
     def _breathe(self) -> None:
         self._spell = 0.0
@@ -136,9 +136,9 @@ class Reading:
         self._threaded = threaded
         self._slice_seconds = slice_seconds
         self._most_links = most_links
-        self._coverage: dict[tuple[Lane, str, str], Coverage] = {}
+        self._coverage: dict[tuple[QueueKey, str, str], Coverage] = {}
 
-    async def read(self, held: Held, reader: Rule | Spider, page: Page) -> Done:
+    async def read(self, held: LeasedRequest, reader: Rule | Spider, page: Page) -> Done:
         """What comes of a page.
 
         Raises:
@@ -152,12 +152,12 @@ class Reading:
             return self._by_rule(held, reader, page)
         return await self._by_spider(held, reader, page)
 
-    def take_coverage(self) -> dict[tuple[Lane, str, str], Coverage]:
+    def take_coverage(self) -> dict[tuple[QueueKey, str, str], Coverage]:
         """What was counted since the last call, by lane, rule and version."""
         found, self._coverage = self._coverage, {}
         return found
 
-    def _by_rule(self, held: Held, rule: Rule, page: Page) -> Done:
+    def _by_rule(self, held: LeasedRequest, rule: Rule, page: Page) -> Done:
         started = time.perf_counter()
         try:
             body = held.claim.request.body
@@ -172,7 +172,7 @@ class Reading:
                     content.add(record.fields)
                 visit = self._visit(held, page, content.digest(page))
         finally:
-            self._pace.spent(held.lane, time.perf_counter() - started)
+            self._pace.spent(held.queue_key, time.perf_counter() - started)
         counted = replace(harvest.coverage, rejected=prepared.rejected_count)
         self._count(held, counted)
         held.weight = _weight(page, prepared.records, harvest.links)
@@ -181,18 +181,18 @@ class Reading:
             prepared.records,
             page.status,
             links=tuple(links),
-            rejected=(*prepared.rejected, *map(str, unfit))[:MOST_TOLD],
+            rejected=(*prepared.rejected, *map(str, unfit))[:MOST_REPORTED],
             rejected_count=prepared.rejected_count + len(unfit),
             visit=visit,
         )
 
-    async def _by_spider(self, held: Held, spider: Spider, page: Page) -> Done:
+    async def _by_spider(self, held: LeasedRequest, spider: Spider, page: Page) -> Done:
         given = self._ports.executors.read(spider, page, held.claim.request.body)
         records: list[Record] = []
         links: dict[tuple[str, str], Link] = {}
         told: list[str] = []
         content = None if held.known is None else PageContent(spider)
-        told_count = stored = index = place = 0
+        reported_count = stored = index = place = 0
         more = True
         while more:
             started = time.perf_counter()
@@ -213,7 +213,7 @@ class Reading:
                     for record in part.records:
                         content.add(record.fields)
             finally:
-                self._pace.spent(held.lane, time.perf_counter() - started)
+                self._pace.spent(held.queue_key, time.perf_counter() - started)
             index, place = part.next_index, place + len(fields)
             records += part.records
             fit, unfit = self._fit(held, [one for one in found if isinstance(one, Link)])
@@ -221,8 +221,8 @@ class Reading:
                 if len(links) < self._most_links:
                     links.setdefault((one.url, one.rule), one)
             skipped = [str(one) for one in (*found, *unfit) if isinstance(one, Skipped)]
-            told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
-            told_count += part.rejected_count + len(skipped)
+            told += [*part.rejected, *skipped][: MOST_REPORTED - len(told)]
+            reported_count += part.rejected_count + len(skipped)
             # What has not even a normal form has no fields to count.
             read = [*(record.fields for record in part.records), *part.unfit]
             counted = coverage_of(read, pages=0 if more else 1)
@@ -242,14 +242,14 @@ class Reading:
             links=tuple(links.values()),
             stored=stored,
             rejected=tuple(told),
-            rejected_count=told_count,
+            rejected_count=reported_count,
             visit=None if content is None else self._visit(held, page, content.digest(page)),
         )
 
-    async def _store_part(self, held: Held, records: list[Record]) -> None:
+    async def _store_part(self, held: LeasedRequest, records: list[Record]) -> None:
         ours = await self._threaded(
             self._ports.store.store_part,
-            held.lane,
+            held.queue_key,
             held.biz,
             held.claim,
             records,
@@ -258,7 +258,7 @@ class Reading:
         if not ours:
             raise LeaseLostError("another worker owns it")
 
-    def _fit(self, held: Held, links: Iterable[Link]) -> tuple[list[Link], list[Skipped]]:
+    def _fit(self, held: LeasedRequest, links: Iterable[Link]) -> tuple[list[Link], list[Skipped]]:
         """Those that a seed can be made of, and why not of the others.
 
         They are told of the page, as whoever offers them later has nobody to tell.
@@ -269,15 +269,15 @@ class Reading:
             # What has nothing but its URL was looked at when it was found.
             unknown = bool(link.rule) and held.biz.reader(link.rule) is None
             if unknown or link.meta or link.headers:
-                offer = offer_of(held.claim, link)
-                problem = problem_with_offer(held.biz, offer, self._ports.clock())
+                spec = spec_of_link(held.claim, link)
+                problem = problem_with_seed(held.biz, spec, self._ports.clock())
                 if problem is not None:
                     unfit.append(Skipped(f"link {link.url[:LONGEST_TOLD]}", str(problem)))
                     continue
             fit.append(link)
         return fit, unfit
 
-    def _visit(self, held: Held, page: Page, content: str) -> Visit | None:
+    def _visit(self, held: LeasedRequest, page: Page, content: str) -> Visit | None:
         if held.known is None:
             return None
         body = held.claim.request.body
@@ -286,9 +286,9 @@ class Reading:
     def _now(self) -> datetime:
         return from_ms(to_ms(self._ports.clock()))
 
-    def _count(self, held: Held, coverage: Coverage) -> None:
+    def _count(self, held: LeasedRequest, coverage: Coverage) -> None:
         body = held.claim.request.body
-        key = held.lane, body.rule, body.rule_version
+        key = held.queue_key, body.rule, body.rule_version
         before = self._coverage.get(key)
         self._coverage[key] = coverage if before is None else together(before, coverage)
 

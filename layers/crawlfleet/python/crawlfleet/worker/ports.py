@@ -11,11 +11,11 @@ from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.ports import Coverages, Validator
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.fleet.ports import Workers
-from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
-from crawlfleet.fleet.staffing import StaffingPorts
+from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.staffing import CapacityPorts
 from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
-from crawlfleet.jobs.bidding.bidder import ApplyingPorts
+from crawlfleet.jobs.bidding.bidder import BidderPorts
 from crawlfleet.jobs.cancellation import CancellingPorts
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
@@ -39,8 +39,8 @@ class WorkPorts:
     rules: RuleStore
     workers: Workers
     book: LeaseBook
-    staffing: StaffingPorts
-    watching: WatchPorts
+    targets: CapacityPorts
+    reaper: ReaperPorts
     recovery: RecoveryPorts
     hosts: Hosts
     robots: RobotsCache
@@ -55,7 +55,7 @@ class WorkPorts:
     cancelling: CancellingPorts
     advancing: AdvancingPorts
     runs: RunPorts
-    applying: ApplyingPorts
+    applying: BidderPorts
     awarding: AwardingPorts
     clock: Clock
     remaining: Callable[[], float]

@@ -11,11 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from crawlfleet.crawling.politeness.client import Courtesy, Waiting
+from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
 from crawlfleet.fleet.autoscaler import capacity
-from crawlfleet.fleet.models import Shown, WorkReport
+from crawlfleet.fleet.models import Throughput, WorkReport
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.models import Coverage
 from crawlfleet.requests.outcomes import Dead, Done, Outcome
@@ -46,7 +46,7 @@ class Account:
         ports: WorkPorts,
         phases: Phases,
         reading: Reading,
-        courtesy: Courtesy,
+        politeness: PolitenessClient,
         meter: RunMeter,
         report: WorkReport,
         threaded: Threaded,
@@ -55,7 +55,7 @@ class Account:
         self._ports = ports
         self._phases = phases
         self._reading = reading
-        self._courtesy = courtesy
+        self._politeness = politeness
         self._meter = meter
         self._report = report
         self._threaded = threaded
@@ -70,19 +70,19 @@ class Account:
             for phase, value in seconds.items():
                 self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
 
-    async def tell_hosts(self, *, last: bool = False) -> None:
+    async def report_hosts(self, *, last: bool = False) -> None:
         """Tell the fleet what was seen of hosts; what it does not hear is told the next time.
 
         The last time there is no next one: permits end by themselves then, and what is lost of a
         back-off the site will say to whoever comes next.
         """
-        reports = self._courtesy.take_reports(last=last)
+        reports = self._politeness.take_reports(last=last)
         try:
-            untold = await self._threaded(self._courtesy.report, reports)
+            unreported = await self._threaded(self._politeness.report, reports)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
             warn("what was seen of hosts could not be told yet", error)
-            untold = reports
-        self._courtesy.keep(untold)
+            unreported = reports
+        self._politeness.keep(unreported)
 
     async def meter(self) -> None:
         """Read what runs take, and tell it, for ever.
@@ -91,9 +91,9 @@ class Account:
         """
         while True:
             await asyncio.sleep(METER_SECONDS)
-            await self.tell_runs()
+            await self.report_runs()
 
-    async def tell_runs(self, *, last: bool = False) -> None:
+    async def report_runs(self, *, last: bool = False) -> None:
         """Tell what jobs have taken here; what could not be told is told the next time."""
         self._meter.tick()
         parts = self._meter.take(last=last)
@@ -106,13 +106,13 @@ class Account:
             warn("what runs have taken could not be told yet", error)
             self._meter.keep(parts)
 
-    def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
-        for lane, seconds in phases.items():
-            self._safely(self._ports.queue.add_phases, lane, dict(seconds))
+    def _add_phases(self, phases: Mapping[QueueKey, Mapping[str, float]]) -> None:
+        for queue_key, seconds in phases.items():
+            self._safely(self._ports.queue.add_phases, queue_key, dict(seconds))
 
-    def _add_coverage(self, counted: Mapping[tuple[Lane, str, str], Coverage]) -> None:
-        for (lane, rule, version), coverage in counted.items():
-            self._safely(self._ports.coverages.add, lane, rule, version, coverage)
+    def _add_coverage(self, counted: Mapping[tuple[QueueKey, str, str], Coverage]) -> None:
+        for (queue_key, rule, version), coverage in counted.items():
+            self._safely(self._ports.coverages.add, queue_key, rule, version, coverage)
 
 
 #: A look at less than this says little: it is added to the next one.
@@ -122,10 +122,10 @@ LEAST_PAGES: Final = 3
 #: What a lane has shown in so long without showing enough is forgotten: it is not of now.
 LONGEST_SECONDS: Final = 60.0
 #: Lanes that are told of at once, and of which account is kept.
-LANES: Final = 50
+QUEUES: Final = 50
 
 
-class Tempo:
+class ThroughputMeter:
     """Counts what a worker's runners do. Used from its event loop.
 
     Args:
@@ -139,39 +139,41 @@ class Tempo:
         #: Of all lanes together, from the first moment on.
         self._whole = _Account(steady(), 0.0)
         self._told = _Account(steady(), 0.0)
-        self._lanes: dict[str, _Account] = {}
+        self._queues: dict[str, _Account] = {}
 
-    async def timed(self, lane: Lane, attempt: Awaitable[Outcome | Waiting]) -> Outcome | Waiting:
+    async def timed(
+        self, queue_key: QueueKey, attempt: Awaitable[Outcome | Waiting]
+    ) -> Outcome | Waiting:
         """Make the attempt, and count it."""
-        self.began(lane)
+        self.began(queue_key)
         is_final = False
         try:
             end = await attempt
             is_final = isinstance(end, Done | Dead)
             return end
         finally:
-            self.ended(lane, is_final=is_final)
+            self.ended(queue_key, is_final=is_final)
 
-    def began(self, lane: Lane) -> None:
+    def began(self, queue_key: QueueKey) -> None:
         """A runner has begun with a request."""
         now = self._steady()
         self._whole.run(now, 1)
-        account = self._lanes.get(lane.path)
-        if account is None and (len(self._lanes) < LANES or self._forget_one()):
-            account = self._lanes[lane.path] = _Account(now, self._whole.spent)
+        account = self._queues.get(queue_key.path)
+        if account is None and (len(self._queues) < QUEUES or self._forget_one()):
+            account = self._queues[queue_key.path] = _Account(now, self._whole.spent)
         if account is not None:
             account.run(now, 1)
 
-    def ended(self, lane: Lane, *, is_final: bool) -> None:
+    def ended(self, queue_key: QueueKey, *, is_final: bool) -> None:
         """A runner is free again; whether the request is dealt with for good."""
         now = self._steady()
-        for account in (self._whole, self._lanes.get(lane.path)):
+        for account in (self._whole, self._queues.get(queue_key.path)):
             # One that had begun before there was room for its lane is not in the account.
             if account is not None and account.running:
                 account.run(now, -1)
                 account.ended += is_final
 
-    def pace(self) -> Shown | None:
+    def throughput(self) -> Throughput | None:
         """What this worker can do in a second, by what it did since this was last told.
 
         None while that is nothing to go by.
@@ -187,12 +189,12 @@ class Tempo:
         self._told.spent, self._told.ended = whole.spent, whole.ended
         return found
 
-    def paces(self) -> dict[str, Shown]:
+    def throughputs(self) -> dict[str, Throughput]:
         """What it could do in a second of a lane alone, by ``tenant/biz``, if that is known."""
         now = self._steady()
         self._whole.run(now, 0)
-        found: dict[str, Shown] = {}
-        for lane, account in list(self._lanes.items()):
+        found: dict[str, Throughput] = {}
+        for queue_key, account in list(self._queues.items()):
             account.run(now, 0)
             passed = now - account.since
             if passed < LEAST_SECONDS or (account.ended < LEAST_PAGES and passed < LONGEST_SECONDS):
@@ -201,17 +203,17 @@ class Tempo:
             if account.ended >= LEAST_PAGES and account.spent > 0:
                 # With all of the time that any had, this one would have done so many.
                 alone = account.ended / passed * spent / account.spent
-                pace = capacity(alone, spent / (passed * self._runners))
-                found |= {} if pace is None else {lane: pace}
-            del self._lanes[lane]
+                throughput = capacity(alone, spent / (passed * self._runners))
+                found |= {} if throughput is None else {queue_key: throughput}
+            del self._queues[queue_key]
             if account.running:
-                self._lanes[lane] = _Account(now, self._whole.spent, account.running)
+                self._queues[queue_key] = _Account(now, self._whole.spent, account.running)
         return found
 
     def _forget_one(self) -> bool:
         """Make room for a lane, where one of which nothing runs has shown too little till now."""
-        idle = next((lane for lane, one in self._lanes.items() if not one.running), None)
-        return idle is not None and self._lanes.pop(idle) is not None
+        idle = next((queue_key for queue_key, one in self._queues.items() if not one.running), None)
+        return idle is not None and self._queues.pop(idle) is not None
 
 
 class _Account:

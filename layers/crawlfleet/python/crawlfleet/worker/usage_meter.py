@@ -23,14 +23,14 @@ from crawlfleet.fleet.resources import Readings
 from crawlfleet.jobs.ports import DemandStore
 from crawlfleet.jobs.usage import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
 from crawlfleet.requests.outcomes import Done, Outcome
 
 #: Between two readings, unless all that ran has ended.
 READ_SECONDS: Final = 1.0
 #: So often what was measured of a job that goes on is told.
-TELL_SECONDS: Final = 15.0
+REPORT_SECONDS: Final = 15.0
 #: A job of which nothing is under way for so long is told of at once, and is forgotten after this.
 QUIET_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
@@ -82,7 +82,7 @@ class _Run:
         self.slots: dict[int, float] = defaultdict(float)
         self.slot_max = 0.0
         self.figures = RunFigures(workers=1)
-        self.untold = False
+        self.unreported = False
 
     def move_on(self, now: float, change: int = 0) -> None:
         """Book the time since this was called last; from now on so many more are under way."""
@@ -110,7 +110,7 @@ class _Run:
             cpu_max=max(known.cpu_max, cpu / seconds),
             bytes=known.bytes + self.moved,
         )
-        self.untold = True
+        self.unreported = True
         for second in [one for one in self.slots if one <= now - 2 * _LONGEST_SECONDS]:
             self.slot_max = max(self.slot_max, self.slots.pop(second))
 
@@ -156,10 +156,10 @@ class RunMeter:
     # ---- what happens --------------------------------------------------------------------------
 
     async def during(
-        self, lane: Lane, job: str | None, attempt: Awaitable[Outcome | Waiting]
+        self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
     ) -> Outcome | Waiting:
         """Make the attempt, and measure it."""
-        run = self._begin(lane, job)
+        run = self._begin(queue_key, job)
         end: Outcome | Waiting | None = None
         try:
             end = await attempt
@@ -167,12 +167,14 @@ class RunMeter:
         finally:
             self._end(run, end)
 
-    def arrived(self, lane: Lane, job: str | None, page: Page) -> None:
+    def arrived(self, queue_key: QueueKey, job: str | None, page: Page) -> None:
         """The page of something that is under way is there."""
         if self._read_at is None:
             return
         count, now = travelled(page), self._steady()
-        run = self._others if job is None else self._runs.get((lane.tenant, lane.biz, job))
+        run = (
+            self._others if job is None else self._runs.get((queue_key.tenant, queue_key.biz, job))
+        )
         run = self._others if run is None else run
         run.moved += count
         if run is not self._others:
@@ -197,11 +199,11 @@ class RunMeter:
             self._share_out(now, self._read_at)
         for key, run in list(self._runs.items()):
             quiet = 0.0 if run.running else now - run.quiet_since
-            due = quiet >= QUIET_SECONDS or now - run.told_at >= TELL_SECONDS
-            if run.untold and (last or due):
-                run.untold, run.told_at = False, now
+            due = quiet >= QUIET_SECONDS or now - run.told_at >= REPORT_SECONDS
+            if run.unreported and (last or due):
+                run.unreported, run.told_at = False, now
                 found.append(self._part(key, run))
-            elif not run.untold and quiet >= FORGET_SECONDS:
+            elif not run.unreported and quiet >= FORGET_SECONDS:
                 del self._runs[key]
         return found
 
@@ -210,13 +212,15 @@ class RunMeter:
         for part in parts:
             run = self._runs.get((part.tenant, part.biz, part.job))
             if run is not None:
-                run.untold = True
+                run.unreported = True
 
     # ---- accounts ------------------------------------------------------------------------------
 
-    def _begin(self, lane: Lane, job: str | None) -> _Run:
+    def _begin(self, queue_key: QueueKey, job: str | None) -> _Run:
         now = self._steady()
-        run = self._others if job is None else self._run((lane.tenant, lane.biz, job), now)
+        run = (
+            self._others if job is None else self._run((queue_key.tenant, queue_key.biz, job), now)
+        )
         if run is not self._others:
             if self._read_at is None:
                 self._open(now)
@@ -233,7 +237,7 @@ class RunMeter:
         if run is self._others:
             return
         self._measured -= 1
-        run.untold = True
+        run.unreported = True
         known = replace(run.figures, ended_at=from_ms(to_ms(self._clock())))
         if end is not None and not isinstance(end, Waiting):
             done = isinstance(end, Done)
@@ -255,7 +259,7 @@ class RunMeter:
 
     def _forget_one(self) -> bool:
         """Make room, where a job is quiet and all of it told."""
-        quiet = (key for key, run in self._runs.items() if not run.running and not run.untold)
+        quiet = (key for key, run in self._runs.items() if not run.running and not run.unreported)
         key = next(quiet, None)
         return key is not None and self._runs.pop(key) is not None
 

@@ -29,31 +29,31 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.config.documents.biz import FleetLimits
-from crawlfleet.crawling.frontier.worker import Sower
-from crawlfleet.crawling.politeness.client import Courtesy, Waiting
-from crawlfleet.crawling.politeness.hop_guard import Passages
+from crawlfleet.crawling.frontier.worker import FrontierClient
+from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
+from crawlfleet.crawling.politeness.hop_guard import HopGuards
 from crawlfleet.crawling.politeness.local_scheduler import Turns
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.fleet.failure_detector import worth_a_look
-from crawlfleet.fleet.models import Card, WorkReport
+from crawlfleet.fleet.models import WorkerStatus, WorkReport
 from crawlfleet.fleet.staffing import succeed
-from crawlfleet.jobs.bidding.bidder import Applying
+from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.leased import NOTHING, Held, Holding
+from crawlfleet.requests.leased import NOTHING, InFlight, LeasedRequest
 from crawlfleet.worker.affinity import Placing
 from crawlfleet.worker.attempt import Attempts
-from crawlfleet.worker.background import Chores
-from crawlfleet.worker.cancellation import Heeding, Stopper
+from crawlfleet.worker.background import BackgroundTasks
+from crawlfleet.worker.cancellation import CancellationWatcher, Stopper
 from crawlfleet.worker.dispatcher import Beginning
-from crawlfleet.worker.heartbeat import Heart, Ownership
+from crawlfleet.worker.heartbeat import Heartbeat, Ownership
 from crawlfleet.worker.in_flight import WHY_HANDED_BACK, GivingBack
 from crawlfleet.worker.leases import Leasing
 from crawlfleet.worker.lifecycle import Leaving, early_seconds
 from crawlfleet.worker.parsing import Pace, Phases, Reading
 from crawlfleet.worker.ports import WorkPorts
-from crawlfleet.worker.settler import SETTLED_LANES, Settler
-from crawlfleet.worker.telemetry import Account, Tempo
+from crawlfleet.worker.settler import SETTLED_QUEUES, Settler
+from crawlfleet.worker.telemetry import Account, ThroughputMeter
 from crawlfleet.worker.usage_meter import RunMeter
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
@@ -63,11 +63,11 @@ GIVE_UP: Final = timedelta(seconds=10)
 #: Where a look at an empty queue takes long the pause after it is so many times as long.
 PATIENCE: Final = 10
 #: Hosts that a worker names with each beat, so that others may go on there if it dies.
-CARD_HOSTS: Final = 200
+STATUS_HOSTS: Final = 200
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
 #: sow, drain, advance, muster, heed, cancel, tell of runs, award, apply.
-THREADS: Final = SETTLED_LANES + 14
+THREADS: Final = SETTLED_QUEUES + 14
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,18 +85,18 @@ class Worker:
         self._detached_seconds = stage.detector.detached_seconds
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
-        self._tempo = Tempo(self._limits.concurrency)
-        self._holding = Holding()
+        self._throughput_meter = ThroughputMeter(self._limits.concurrency)
+        self._in_flight = InFlight()
         self._turns = Turns(ports.steady)
         self._robots = RobotsBook(
             ports.fetcher,
             ports.robots,
             ports.clock,
             self._threaded,
-            self._turn_at,
+            self._wait_for_slot,
             lambda: ports.config.current().stage.user_agent,
         )
-        self._courtesy = Courtesy(
+        self._politeness = PolitenessClient(
             ports.hosts,
             ports.config,
             self._robots,
@@ -105,34 +105,34 @@ class Worker:
             ports.clock,
             ports.steady,
         )
-        self._sower = Sower(ports.seeding, ports.clock, ports.steady)
-        self._placing = Placing(ports.staffing, worker, ports.config)
+        self._frontier = FrontierClient(ports.seeding, ports.clock, ports.steady)
+        self._placing = Placing(ports.targets, worker, ports.config)
         self._leasing = Leasing(
             ports,
             worker,
             self._limits,
             self._report,
             self._phases,
-            self._courtesy,
+            self._politeness,
             self._robots,
-            self._sower,
+            self._frontier,
             self._placing,
         )
         doubt_seconds = worth_a_look(stage.detector).total_seconds()  # silent for less, it lives
-        self._heart = Heart(
+        self._heartbeat = Heartbeat(
             ports.workers,
             worker,
             clock=ports.clock,
             seconds=stage.detector.beat_seconds,
             doubt_seconds=doubt_seconds,
-            card=self._card,
+            worker_status=self._worker_status,
             steady=ports.steady,
         )
         self._stopper = Stopper()
         self._ownership = Ownership(
-            self._heart,
+            self._heartbeat,
             self._leasing,
-            self._holding,
+            self._in_flight,
             self._report,
             self._threaded,
             doubt_seconds,
@@ -140,22 +140,22 @@ class Worker:
             ports.pauses.owned,
             ports.steady,
         )
-        self._heeding = Heeding(
+        self._cancellations = CancellationWatcher(
             ports.cancelling.cancellations,
-            self._holding,
+            self._in_flight,
             self._stopper,
             self._leasing,
             self._report,
             self._threaded,
-            ports.pauses.heed,
+            ports.pauses.cancellations,
             ports.steady,
         )
         self._meter = RunMeter(ports.runs.readings, worker, ports.clock, ports.runs.idle)
-        pace = Pace(self._holding, self._phases, ports.pauses.spell)
+        pace = Pace(self._in_flight, self._phases, ports.pauses.spell)
         self._reading = Reading(ports, pace, self._threaded)
-        self._passages = Passages(
+        self._hop_guards = HopGuards(
             ports.config,
-            self._courtesy,
+            self._politeness,
             self._robots,
             self._threaded,
             ports.pauses.turn,
@@ -165,8 +165,8 @@ class Worker:
             ports,
             self._report,
             self._phases,
-            self._passages,
-            self._courtesy,
+            self._hop_guards,
+            self._politeness,
             self._reading,
             self._ownership.still,
             self._meter.arrived,
@@ -175,40 +175,40 @@ class Worker:
             ports,
             self._phases,
             self._reading,
-            self._courtesy,
+            self._politeness,
             self._meter,
             self._report,
             self._threaded,
             self._safely,
         )
         self._settler = Settler(
-            self._holding,
+            self._in_flight,
             self._leasing,
             self._phases,
             self._report,
             self._limits,
             self._threaded,
-            self._account.tell_hosts,
+            self._account.report_hosts,
             ports.pauses,
         )
-        self._chores = Chores(
+        self._background = BackgroundTasks(
             ports,
             worker,
-            self._sower,
+            self._frontier,
             self._report,
             lambda: ports.remaining() - HAND_BACK.total_seconds(),
         )
-        self._applying = Applying(
+        self._applying = Bidder(
             ports.applying,
             ports.pool,
             worker,
             self._threaded,
             lambda: ports.remaining() - HAND_BACK.total_seconds(),
         )
-        self._giving_back = GivingBack(self._holding, self._leasing, self._report, self._threaded)
-        self._leaving = Leaving(ports, worker, self._heart, self._chores, self._threaded)
+        self._giving_back = GivingBack(self._in_flight, self._leasing, self._report, self._threaded)
+        self._leaving = Leaving(ports, worker, self._heartbeat, self._background, self._threaded)
         self._beginning = Beginning(
-            self._holding, self._turns, self._robots, self._leasing, self._threaded
+            self._in_flight, self._turns, self._robots, self._leasing, self._threaded
         )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
@@ -220,37 +220,37 @@ class Worker:
         """Work until idle or nearly out of time; returns what was done."""
         started = self._steady.now()
         self._hand_back_at += early_seconds(self._id, self._ports.remaining())
-        await self._threaded(self._heart.start)
+        await self._threaded(self._heartbeat.start)
         runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
         settler = asyncio.create_task(self._settler.run())
         others = [
             asyncio.create_task(self._keeper()),
-            asyncio.create_task(self._heeding.run(self._account.tell_hosts)),
-            *(asyncio.create_task(self._repeatedly(*one)) for one in self._chores.rounds()),
+            asyncio.create_task(self._cancellations.run(self._account.report_hosts)),
+            *(asyncio.create_task(self._repeatedly(*one)) for one in self._background.rounds()),
             asyncio.create_task(self._applying.run()),
-            asyncio.create_task(self._mustered()),
+            asyncio.create_task(self._throughput_reply()),
             asyncio.create_task(self._account.meter()),
         ]
         try:
             why = self._report.stopped_because = await self._feeder()
             await self._drain(runners, WHY_HANDED_BACK.get(why, why))
         finally:
-            self._chores.stop()
+            self._background.stop()
             tasks = (*runners, *others, *self._beginning.tasks, settler)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._applying.close()
             await self._robots.close()
-            await self._settler.settle(list(self._holding.outcomes()))
-            await self._giving_back.hand_back(self._holding.all(), "handed back: the worker ends")
-            await self._account.tell_hosts(last=True)
+            await self._settler.settle(list(self._in_flight.outcomes()))
+            await self._giving_back.hand_back(self._in_flight.all(), "handed back: the worker ends")
+            await self._account.report_hosts(last=True)
             await self._account.write()
-            await self._account.tell_runs(last=True)
-            await self._call(self._chores.end)
-            await self._threaded(self._heart.stop)
+            await self._account.report_runs(last=True)
+            await self._call(self._background.end)
+            await self._threaded(self._heartbeat.stop)
             await self._call(self._ports.workers.leave, self._id)
-            await self._call(succeed, self._ports.staffing, self._ports.clock, self._report)
+            await self._call(succeed, self._ports.targets, self._ports.clock, self._report)
             self._threads.shutdown(wait=False)
         self._report.seconds = self._steady.now() - started
         return self._report
@@ -261,12 +261,12 @@ class Worker:
         """Keep the runners busy; returns why no more is taken."""
         idle_since: float | None = None
         while self._ports.remaining() > self._hand_back_at:
-            if self._chores.is_surplus:
+            if self._background.is_surplus:
                 return "surplus"
-            if self._turns.waiting >= self._limits.batch or self._holding.full(self._limits):
+            if self._turns.waiting >= self._limits.batch or self._in_flight.full(self._limits):
                 await self._steady.sleep(self._pauses.poll / 10)
                 continue
-            if self._is_cut_off and not self._holding:
+            if self._is_cut_off and not self._in_flight:
                 return "cut off"
             looked, least = self._steady.now(), self._pauses.poll
             try:
@@ -276,11 +276,11 @@ class Worker:
                 warn("no work could be leased", error)
                 await self._steady.sleep(self._pauses.trouble)
                 continue
-            self._beginning.begin(await self._heeding.kept(taken.held))
+            self._beginning.begin(await self._cancellations.kept(taken.held))
             if taken.entries:
                 idle_since = None
                 continue
-            if self._holding:
+            if self._in_flight:
                 idle_since = None
             elif idle_since is None:
                 idle_since = self._steady.now()
@@ -301,18 +301,18 @@ class Worker:
     async def _runner(self) -> None:
         while (held := await self._turns.ready.get()) is not None:
             try:
-                if self._holding.start(held):
+                if self._in_flight.start(held):
                     metered = self._meter.during(
-                        held.lane, held.claim.request.job, self._attempts.attempt(held)
+                        held.queue_key, held.claim.request.job, self._attempts.attempt(held)
                     )
-                    attempt = self._tempo.timed(held.lane, metered)
+                    attempt = self._throughput_meter.timed(held.queue_key, metered)
                     end = await self._stopper.run(held, attempt)
                     if end is None:
-                        self._holding.drop(held)  # its job was cancelled, or it is another's
+                        self._in_flight.drop(held)  # its job was cancelled, or it is another's
                     elif isinstance(end, Waiting):
                         await self._giving_back.put_aside(held, end)
                     else:
-                        self._holding.end(held, end)
+                        self._in_flight.end(held, end)
                         self._settler.more()
             finally:
                 self._turns.end(held)
@@ -330,26 +330,26 @@ class Worker:
                 # Others may have taken this worker for dead. What runs is finished, and stored if
                 # it is still ours; the rest is not ours to keep. It registers anew by beating.
                 why = "handed back: its worker is cut off from Redis"
-                await self._giving_back.hand_back(self._holding.waiting(), why)
+                await self._giving_back.hand_back(self._in_flight.waiting(), why)
             if self._steady.now() - accounted >= self._pauses.account:
                 accounted = self._steady.now()
                 await self._account.write()
                 # The settler does this too, but not while nothing ends.
-                await self._account.tell_hosts()
+                await self._account.report_hosts()
 
     @property
     def _is_cut_off(self) -> bool:
-        return self._heart.detached_seconds >= self._detached_seconds
+        return self._heartbeat.detached_seconds >= self._detached_seconds
 
-    def _card(self) -> Card:
+    def _worker_status(self) -> WorkerStatus:
         """What this worker says of itself; called by the heart's thread."""
-        return Card(
+        return WorkerStatus(
             started_ms=self._started_ms,
-            held=self._holding.per_lane(),
+            held=self._in_flight.per_queue(),
             done=self._report.done,
             failed=self._report.dead,
             pool=self._ports.pool,
-            hosts=self._turns.hosts(CARD_HOSTS),
+            hosts=self._turns.hosts(STATUS_HOSTS),
         )
 
     # ---- watcher -------------------------------------------------------------------------------
@@ -359,27 +359,31 @@ class Worker:
             await self._steady.sleep(seconds)
             await self._call(look)
 
-    async def _mustered(self) -> None:
+    async def _throughput_reply(self) -> None:
         while True:
             await self._call(self._placing.look, self._ports.clock())
-            await self._steady.sleep(self._pauses.muster)
-            await self._call(self._chores.muster, self._tempo.pace(), self._tempo.paces())
+            await self._steady.sleep(self._pauses.report_throughput)
+            await self._call(
+                self._background.report_throughput,
+                self._throughput_meter.throughput(),
+                self._throughput_meter.throughputs(),
+            )
 
     # ---- the end -------------------------------------------------------------------------------
 
     async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
         """Hand back what has not begun, let downloads end and be stored while there is time."""
-        await self._giving_back.hand_back(self._holding.waiting(), f"handed back: {why}")
+        await self._giving_back.hand_back(self._in_flight.waiting(), f"handed back: {why}")
         self._turns.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:
             await asyncio.wait(runners, timeout=left)
         # What a store that is away does not get from this worker another one downloads again.
-        while self._holding.ended and self._ports.remaining() > GIVE_UP.total_seconds():
+        while self._in_flight.ended and self._ports.remaining() > GIVE_UP.total_seconds():
             await self._steady.sleep(self._pauses.poll)
 
-    async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
-        await self._passages.robots_turn_at(held, host, led=led)
+    async def _wait_for_slot(self, held: LeasedRequest, host: str, *, led: bool) -> None:
+        await self._hop_guards.wait_for_robots_slot(held, host, led=led)
 
     # ---- small -----------------------------------------------------------------------------------
 

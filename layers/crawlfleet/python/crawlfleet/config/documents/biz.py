@@ -22,7 +22,7 @@ from crawlfleet.config.documents.policies import (
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.documents.stage import AlarmLimits, BizThresholds, Thresholds
 from crawlfleet.kernel.ids import IdKind
-from crawlfleet.kernel.queue_key import MAIN_POOL, MOST_POOLS, Ageing, Lane, bound
+from crawlfleet.kernel.queue_key import MAIN_POOL, MOST_POOLS, Ageing, QueueKey, bound
 from crawlfleet.kernel.validation import (
     Count,
     DatabaseName,
@@ -345,10 +345,10 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[tuple[str, str]] = frozenset()
     pools: frozenset[str] = frozenset()
 
-    def lanes(self) -> tuple[Lane, ...]:
+    def queues(self) -> tuple[QueueKey, ...]:
         """Every lane of the stage, in a stable order."""
         return tuple(
-            Lane(tenant, name, biz.queue)
+            QueueKey(tenant, name, biz.queue)
             for tenant, bizs in sorted(self.bizs.items())
             for name, biz in sorted(bizs.items())
         )
@@ -358,6 +358,10 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
         """Every pool beside the usual one that is deployed, or that the stage says something of."""
         return tuple(sorted(self.pools | self.stage.pools.keys()))
 
-    def bound_lanes(self, pool: str) -> tuple[Lane, ...]:
+    def bound_queues(self, pool: str) -> tuple[QueueKey, ...]:
         """One lane more of each biz: what of it is bound for that pool. None for the usual one."""
-        return () if pool == MAIN_POOL else tuple(bound(lane, pool) for lane in self.lanes())
+        return (
+            ()
+            if pool == MAIN_POOL
+            else tuple(bound(queue_key, pool) for queue_key in self.queues())
+        )

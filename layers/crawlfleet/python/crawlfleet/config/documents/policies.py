@@ -83,7 +83,7 @@ class SeedPolicy(Document, frozen=True, kw_only=True):
 
 
 #: Bytes of one offer, as it is stored.
-LARGEST_OFFER: Final = 64_000
+LARGEST_SEED: Final = 64_000
 
 
 class Robots(StrEnum):

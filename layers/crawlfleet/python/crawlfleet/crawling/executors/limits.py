@@ -20,7 +20,7 @@ LINKS_MAX: Final = 50_000
 #: Links from where the crawl began; what lies deeper is not followed.
 LINK_DEPTH_MAX: Final = 100
 #: Told one by one of what a page left out; the rest is counted.
-SKIPPED_TOLD: Final = 100
+SKIPPED_REPORTED: Final = 100
 #: Bytes of a record as the page writes it: an element, a JSON value, a line.
 RECORD_BYTES_MAX: Final = 2_000_000
 #: Elements of a record of XML.

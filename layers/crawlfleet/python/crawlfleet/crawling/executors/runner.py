@@ -24,7 +24,7 @@ from crawlfleet.crawling.executors.limits import (
     LINK_DEPTH_MAX,
     PAGE_BOUNDS,
     RECORD_BYTES_MAX,
-    SKIPPED_TOLD,
+    SKIPPED_REPORTED,
     Meter,
     PageBounds,
 )
@@ -159,7 +159,7 @@ class _Bounded:
                     item = self._link(item)
                 if isinstance(item, Skipped):
                     self._skip()
-                    if self._skipped > SKIPPED_TOLD:
+                    if self._skipped > SKIPPED_REPORTED:
                         continue
                 if isinstance(item, Link | Skipped):
                     yield item
@@ -169,8 +169,8 @@ class _Bounded:
             close = getattr(items, "close", None)
             if close is not None:
                 close()
-        if self._skipped > SKIPPED_TOLD:
-            more = self._skipped - SKIPPED_TOLD
+        if self._skipped > SKIPPED_REPORTED:
+            more = self._skipped - SKIPPED_REPORTED
             yield Skipped("page", f"{more:,} more were left out")
 
     def _next(self, items: Iterator[object]) -> object:

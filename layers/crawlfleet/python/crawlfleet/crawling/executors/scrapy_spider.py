@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.config.documents.policies import LARGEST_OFFER
+from crawlfleet.config.documents.policies import LARGEST_SEED
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
 from crawlfleet.crawling.executors.scrapy_packages import allowed, is_allowed, look_into_folders
 from crawlfleet.crawling.executors.scrapy_wire import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 META_KEY: Final = "scrapy"
 #: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of an
 #: offer is for the names of its fields, its rule and its job.
-LONGEST: Final = LARGEST_OFFER - 2_000
+LONGEST: Final = LARGEST_SEED - 2_000
 
 #: A spider by its place: ``package.module:Class``.
 Place = Annotated[

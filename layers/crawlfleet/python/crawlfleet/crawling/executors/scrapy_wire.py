@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from crawlfleet.crawling.records.normalise import normal_form
+from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.kernel.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def item_fields(item: object) -> dict[str, Any]:
     if not ItemAdapter.is_item(item):
         raise NotPortableError("item", f"is no item but {_kind(item)}")
     try:
-        return normal_form(_plain(ItemAdapter(item).asdict()))
+        return normalised(_plain(ItemAdapter(item).asdict()))
     except InvalidRequestError as error:
         raise NotPortableError(error.problems[0].field, error.problems[0].message) from error
     except RecursionError as error:

@@ -17,7 +17,7 @@ from crawlfleet.crawling.extract.engines import (
     engine_of,
     place_inside,
     source_text,
-    taker,
+    value_reader,
 )
 from crawlfleet.crawling.extract.follow import Follower, Found, Refusals, anchors
 from crawlfleet.crawling.extract.limits import FIELDS_MAX, LEVELS_MAX, UnreadableError
@@ -126,7 +126,7 @@ class _Compiler:
         if regex is None:
             place: Place = place_inside(selector, "text")
             return (query.matches if query is not None else lambda _document, _context: []), place
-        written = taker(engine, Take.TEXT, None, self.source) if engine else str
+        written = value_reader(engine, Take.TEXT, None, self.source) if engine else str
         return Values(query, written, regex, source_text("page", self.source)).several, "text"
 
     def group(self, fields: Mapping[str, Field], place: Place, path: str, level: int) -> Group:
@@ -177,7 +177,7 @@ class _Compiler:
             return Values(None, str, regex, fact)
         if field.main_text:
             return Values(None, str, regex, lambda document, _: document.main_text)
-        take: Any = taker(found, field.take, field.attribute, self.source)
+        take: Any = value_reader(found, field.take, field.attribute, self.source)
         if regex is not None and query is None and field.attribute is None:
             return Values(None, str, regex, source_text(place, self.source))
         return Values(query, take, regex, None)

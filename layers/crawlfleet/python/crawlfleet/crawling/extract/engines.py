@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: ``data`` is JSON in which one value and a list of values mean the same.
 Place = Literal["page", "css", "xpath", "json", "data", "text"]
 #: What is taken of a match.
-Taker = Callable[[Any], object]
+ValueReader = Callable[[Any], object]
 EngineName = Literal["css", "xpath", "json"]
 
 #: What reads which source; ``regex`` reads all.
@@ -189,7 +189,7 @@ class _Spread:
         return found[:most]
 
 
-def taker(place: Place, take: Take, attribute: str | None, source: Source) -> Taker:
+def value_reader(place: Place, take: Take, attribute: str | None, source: Source) -> ValueReader:
     """How a value is taken of a match of that place's engine."""
     if place == "css":
         if attribute is not None:
@@ -222,5 +222,5 @@ def source_text(place: Place, source: Source) -> Callable[[Document, Any], str]:
         return lambda document, _: document.text
     if place == "json":
         return lambda _, value: to_string(value)
-    written = taker(place, Take.HTML, None, source)
+    written = value_reader(place, Take.HTML, None, source)
     return lambda _, match: str(written(match))

@@ -43,7 +43,7 @@ def compile_date(step: DateFormats) -> Callable[[str], str]:
     '2024-03-05T00:00:00+01:00'
     """
     for number, written in enumerate(step.formats):
-        if (why := _mistake(written)) is not None:
+        if (why := _error(written)) is not None:
             raise ValueError(f"formats[{number}]: {why}")
     zone = _zone(step.timezone)
 
@@ -66,7 +66,7 @@ def _zone(name: str) -> tzinfo:
         raise ValueError(f"timezone: {name!r} is no time zone, like Europe/Paris") from error
 
 
-def _mistake(written: str) -> str | None:
+def _error(written: str) -> str | None:
     try:
         sample = datetime(2024, 3, 5, 10, 30, tzinfo=UTC).strftime(written)
         datetime.strptime(sample, written)  # noqa: DTZ007  only whether it can be read
@@ -190,7 +190,7 @@ def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | N
             place = f"{place}.{keys[0]}"
             try:
                 step = _keyed(transform)
-            except _MistakeError as error:
+            except _TransformError as error:
                 problems.append(Problem(f"{place}.{error.key}" if error.key else place, str(error)))
                 continue
         else:
@@ -201,7 +201,7 @@ def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | N
     return (None if problems else Chain(steps)), problems
 
 
-class _MistakeError(Exception):
+class _TransformError(Exception):
     def __init__(self, message: str, key: str = "") -> None:
         self.key = key
         super().__init__(message)
@@ -237,7 +237,7 @@ def _keyed(step: Step) -> Together:
             return _each(compile_date(step.date))
         except ValueError as error:
             key, _, message = str(error).partition(": ")
-            raise _MistakeError(message, key) from error
+            raise _TransformError(message, key) from error
     name = step.url_parameter or ""
     return _each(lambda text: _parameter(text, name))
 
@@ -253,7 +253,7 @@ def _expression(pattern: str, key: str = "") -> RegexQuery:
     try:
         return RegexQuery(pattern)
     except ValueError as error:
-        raise _MistakeError(str(error), key) from error
+        raise _TransformError(str(error), key) from error
 
 
 def _replacing(pattern: str, by: str) -> Together:
@@ -261,7 +261,7 @@ def _replacing(pattern: str, by: str) -> Together:
     try:
         replacement = query.replacement(by)
     except ValueError as error:
-        raise _MistakeError(str(error), "with") from error
+        raise _TransformError(str(error), "with") from error
     return lambda texts, meter: [query.replaced(text, replacement, meter) for text in texts]
 
 

@@ -15,7 +15,7 @@ from crawlfleet.crawling.extract.regex import RegexQuery
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.engines import Query, Taker
+    from crawlfleet.crawling.extract.engines import Query, ValueReader
 
 
 _MISSING = "missing, and required"
@@ -53,7 +53,7 @@ class Values:
     def __init__(
         self,
         query: Query | None,
-        take: Taker,
+        take: ValueReader,
         regex: RegexQuery | None,
         of: Callable[[Document, Context], Any] | None,
         finish: Finish | None = None,

@@ -25,7 +25,7 @@ from yarl import URL
 
 from crawlfleet.crawling.fetching.models import Sessions
 from crawlfleet.kernel.errors import StoreError
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import problem_with_headers
 
 #: Of one cookie, its name and value; of the header that is sent.
@@ -278,10 +278,10 @@ EXCHANGE_SECONDS: Final = 3.0
 class OpenJar:
     """A jar in use. ``exchanged_at`` is in the loop's time; ``loading`` ends when it is usable."""
 
-    __slots__ = ("exchanged_at", "jar", "job", "lane", "loading", "turn")
+    __slots__ = ("exchanged_at", "jar", "job", "loading", "queue_key", "turn")
 
-    def __init__(self, lane: Lane, job: str) -> None:
-        self.lane = lane
+    def __init__(self, queue_key: QueueKey, job: str) -> None:
+        self.queue_key = queue_key
         self.job = job
         self.jar = Jar()
         self.exchanged_at = float("-inf")
@@ -308,17 +308,17 @@ class Jars:
         self._sessions = sessions
         self._most = most
         self._every = exchange_seconds
-        self._open: OrderedDict[tuple[Lane, str], OpenJar] = OrderedDict()
+        self._open: OrderedDict[tuple[QueueKey, str], OpenJar] = OrderedDict()
         self._due: set[OpenJar] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self, lane: Lane, job: str) -> OpenJar:
+    async def open(self, queue_key: QueueKey, job: str) -> OpenJar:
         """The job's jar, with what other workers have saved of it."""
-        key = lane, job
+        key = queue_key, job
         found = self._open.get(key)
         if found is None:
-            found = self._open[key] = OpenJar(lane, job)
+            found = self._open[key] = OpenJar(queue_key, job)
             if self._sessions is not None:
                 found.loading = self._start(found)
             while len(self._open) > self._most:
@@ -373,11 +373,11 @@ class Jars:
         async with opened.turn:
             opened.exchanged_at = asyncio.get_running_loop().time()
             try:
-                saved = await asyncio.to_thread(sessions.load, opened.lane, opened.job)
+                saved = await asyncio.to_thread(sessions.load, opened.queue_key, opened.job)
                 changed = jar.changed
                 merged = jar.merge(saved)
                 if changed:
-                    await asyncio.to_thread(sessions.save, opened.lane, opened.job, merged)
+                    await asyncio.to_thread(sessions.save, opened.queue_key, opened.job, merged)
                 jar.exchanged()
             except StoreError as error:
                 self.exchange(opened)

@@ -34,7 +34,7 @@ OF_SITE: Final = 8
 WAIT_SECONDS: Final = 10.0
 
 #: Look a host up, as ``socket.getaddrinfo`` tells what it found.
-LookUp: TypeAlias = Callable[
+Lookup: TypeAlias = Callable[
     [str, int, socket.AddressFamily],
     list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]],
 ]
@@ -140,7 +140,7 @@ class Names(AbstractResolver):
 class SystemNames(AbstractResolver):
     """The system's resolver, in threads of its own."""
 
-    def __init__(self, look_up: LookUp | None = None) -> None:
+    def __init__(self, look_up: Lookup | None = None) -> None:
         self._look_up = look_up or _look_up
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
 

@@ -33,9 +33,9 @@ from crawlfleet.crawling.fetching.connections import (
 from crawlfleet.crawling.fetching.cookies import Jars, OpenJar
 from crawlfleet.crawling.fetching.dns import FRESH_SECONDS, Names
 from crawlfleet.crawling.fetching.models import (
-    NO_ERRAND,
-    Errand,
-    Passage,
+    NO_FETCH_CONTEXT,
+    FetchContext,
+    HopGuard,
     Sessions,
     error_for,
     error_for_type,
@@ -193,8 +193,8 @@ class AiohttpFetcher:
         self,
         body: Body,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Page:
         """Download one page (see ``ports.Fetcher``).
 
@@ -207,17 +207,17 @@ class AiohttpFetcher:
         """
         if self._direct is None:
             raise RuntimeError("AiohttpFetcher is used outside of its 'async with'")
-        hop = first_hop(self._headers, body, limits, errand.validators)
+        hop = first_hop(self._headers, body, limits, fetch_context.validators)
         way = jar = held = None
-        if errand.proxies is not None:
-            way = await self._proxies.way(errand, hop.host)
-        if limits.cookies and errand.job is not None and errand.lane is not None:
-            jar = await self._jars.open(errand.lane, errand.job)
+        if fetch_context.proxies is not None:
+            way = await self._proxies.way(fetch_context, hop.host)
+        if limits.cookies and fetch_context.job is not None and fetch_context.queue_key is not None:
+            jar = await self._jars.open(fetch_context.queue_key, fetch_context.job)
         run = Run(
             limits,
             way,
             jar,
-            conditional=bool(errand.validators),
+            conditional=bool(fetch_context.validators),
             sample_seconds=self._sample_seconds,
         )
         try:
@@ -230,8 +230,8 @@ class AiohttpFetcher:
                     if not self._slots.take(key):
                         await self._slots.wait(key)
                     held = key
-                if passage is not None:
-                    await passage(hop.asked)
+                if hop_guard is not None:
+                    await hop_guard(hop.asked)
                 end = await self._ask(hop, run)
                 if isinstance(end, Page):
                     return end

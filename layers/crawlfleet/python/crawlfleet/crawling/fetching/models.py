@@ -21,30 +21,30 @@ from crawlfleet.kernel.errors import (
     UnwantedTypeError,
 )
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Body, Validators
 
 #: Asked with a URL right before anything is sent to it, at each hop. It returns when it is its turn
 #: there, or raises what the download is to end with: LeaseLostError, RobotsDeniedError,
 #: ThrottledError.
-Passage: TypeAlias = Callable[[str], Awaitable[None]]
+HopGuard: TypeAlias = Callable[[str], Awaitable[None]]
 
 
-class Errand(msgspec.Struct, frozen=True, kw_only=True):
+class FetchContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whose download it is, and by which way it leaves.
 
     Cookies are kept by ``lane`` and ``job``. ``proxies`` is the pool to leave through, by the name
     ``pool``. With ``validators`` a page that has not changed comes as a 304 without a body.
     """
 
-    lane: Lane | None = None
+    queue_key: QueueKey | None = None
     job: str | None = None
     pool: str | None = None
     proxies: ProxyPool | None = None
     validators: Validators | None = None
 
 
-NO_ERRAND = Errand()
+NO_FETCH_CONTEXT = FetchContext()
 
 
 class Fetcher(Protocol):
@@ -54,8 +54,8 @@ class Fetcher(Protocol):
         self,
         body: Body,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Page:
         """Download one page, redirects followed.
 
@@ -69,11 +69,11 @@ class Fetcher(Protocol):
 class Sessions(Protocol):
     """Cookies of jobs, for whichever worker needs them next."""
 
-    def load(self, lane: Lane, job: str) -> bytes | None:
+    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
         """What was saved last, or None."""
         ...
 
-    def save(self, lane: Lane, job: str, cookies: bytes) -> None:
+    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
         """Save; forgotten a day after the last save."""
         ...
 

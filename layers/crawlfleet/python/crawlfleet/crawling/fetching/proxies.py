@@ -22,12 +22,12 @@ from aiohttp import encode_basic_auth
 from yarl import URL
 
 from crawlfleet.config.documents.biz import ProxyPool, Rotation
-from crawlfleet.crawling.fetching.models import Errand
+from crawlfleet.crawling.fetching.models import FetchContext
 from crawlfleet.kernel.aws.clients import WRONG_SETUP
 from crawlfleet.kernel.errors import ConfigError, NoProxyError, StoreUnavailableError
 from crawlfleet.kernel.urls import problem_with
 
-LONGEST_REST_SECONDS: Final = 3_600.0
+LONGEST_COOL_DOWN_SECONDS: Final = 3_600.0
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     failures: int = 0
     rests: int = 0
-    rests_until: float = float("-inf")
+    cool_down_until: float = float("-inf")
 
 
 NEW: Final = Standing()
@@ -47,32 +47,32 @@ def after_failure(standing: Standing, pool: ProxyPool, now: float) -> Standing:
     What fails while it rests was under way before, and does not make it rest for longer. The first
     failure after a rest sends it back to rest, for twice as long.
     """
-    if now < standing.rests_until:
+    if now < standing.cool_down_until:
         return standing
     failures = standing.failures + 1
     if not standing.rests and failures < pool.max_failures:
         return msgspec.structs.replace(standing, failures=failures)
     doubled = pool.rest_seconds * 2.0 ** min(standing.rests, 32)
-    longest = max(LONGEST_REST_SECONDS, pool.rest_seconds)
+    longest = max(LONGEST_COOL_DOWN_SECONDS, pool.rest_seconds)
     return Standing(
-        failures=failures, rests=standing.rests + 1, rests_until=now + min(doubled, longest)
+        failures=failures, rests=standing.rests + 1, cool_down_until=now + min(doubled, longest)
     )
 
 
 def chosen(standings: Sequence[Standing], first: int, now: float) -> int:
     """The first proxy from ``first`` on, in a ring, that does not rest.
 
-    >>> chosen([NEW, Standing(rests_until=9.0), NEW], 1, 5.0)
+    >>> chosen([NEW, Standing(cool_down_until=9.0), NEW], 1, 5.0)
     2
-    >>> chosen([Standing(rests_until=9.0), Standing(rests_until=7.0)], 0, 5.0)
+    >>> chosen([Standing(cool_down_until=9.0), Standing(cool_down_until=7.0)], 0, 5.0)
     1
     """
     count = len(standings)
     for step in range(count):
         number = (first + step) % count
-        if standings[number].rests_until <= now:
+        if standings[number].cool_down_until <= now:
             return number
-    return min(range(count), key=lambda number: standings[number].rests_until)
+    return min(range(count), key=lambda number: standings[number].cool_down_until)
 
 
 def place_of(key: str, count: int) -> int:
@@ -222,28 +222,28 @@ class Proxies:
         self._clock = clock
         self._lists: OrderedDict[tuple[str | None, str], _List] = OrderedDict()
 
-    async def way(self, errand: Errand, host: str) -> Way | None:
+    async def way(self, fetch_context: FetchContext, host: str) -> Way | None:
         """The way to leave by, or None where the errand names no pool.
 
         Raises:
             NoProxyError: the pool has no proxies, or they cannot be read; says which and why.
         """
-        pool = errand.proxies
+        pool = fetch_context.proxies
         if pool is None:
             return None
-        known = await self._list(errand.pool, pool)
+        known = await self._list(fetch_context.pool, pool)
         if not known.proxies:
             raise NoProxyError(
-                f"the pool of proxies {errand.pool!r} has none: the secret {pool.secret!r} "
+                f"the pool of proxies {fetch_context.pool!r} has none: the secret {pool.secret!r} "
                 f"{known.fault}; it must hold their URLs, one a line, and is read again every "
                 f"{AGAIN_SECONDS:g} s",
                 again_seconds=AGAIN_SECONDS,
             )
         count = len(known.proxies)
         if pool.rotation is Rotation.EACH_JOB:
-            lane = errand.lane
-            whose = (lane.tenant, lane.biz) if lane is not None else ()
-            first = place_of(" ".join((*whose, errand.job or "", host)), count)
+            queue_key = fetch_context.queue_key
+            whose = (queue_key.tenant, queue_key.biz) if queue_key is not None else ()
+            first = place_of(" ".join((*whose, fetch_context.job or "", host)), count)
         else:
             first, known.turn = known.turn % count, known.turn + 1
         if known.standings:

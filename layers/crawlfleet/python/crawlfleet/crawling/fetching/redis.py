@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.requests.queue.redis.keys import cookies_key
@@ -28,13 +28,13 @@ class RedisSessions:
         self._redis = connection
         self._seconds = max(1, round(life.total_seconds()))
 
-    def load(self, lane: Lane, job: str) -> bytes | None:
+    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
         """What was saved last, or None."""
-        (found,) = several(self._redis.together(("GET", cookies_key(lane, job))), 1)
+        (found,) = several(self._redis.together(("GET", cookies_key(queue_key, job))), 1)
         return None if found is None else text(found)
 
-    def save(self, lane: Lane, job: str, cookies: bytes) -> None:
+    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
         """Save, unless it is longer than :data:`MAX_BYTES`."""
         if len(cookies) <= MAX_BYTES:
-            key = cookies_key(lane, job)
+            key = cookies_key(queue_key, job)
             whole(self._redis.again(_KEEP_COOKIES, (key,), cookies, self._seconds))

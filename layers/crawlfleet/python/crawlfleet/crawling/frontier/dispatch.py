@@ -11,14 +11,14 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.lookup import lane_of, lanes_beside
+from crawlfleet.config.lookup import queue_key_of, queues_beside
 from crawlfleet.crawling.frontier.models import Seed
 from crawlfleet.crawling.frontier.offers import SeedPorts
 from crawlfleet.crawling.frontier.ports import CancelledJobs
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Claim, Request, Tracked
 from crawlfleet.requests.outcomes import Dead, Outcome, Retry
@@ -26,12 +26,12 @@ from crawlfleet.requests.submission.models import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.requests.submission.service import SubmissionPorts, persist_and_enqueue
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
-HANDED_A_CALL: Final = 10_000
+DISPATCHED_A_CALL: Final = 10_000
 #: So many may be handed out at a time where the backlog is not of seeds.
 BESIDE: Final = 1_000
-LOOKED_AFTER_A_CALL: Final = 500
+RECHECKED_A_CALL: Final = 500
 #: Whose node does not answer is looked after again so much later.
-PUT_OFF: Final = timedelta(seconds=60)
+NODE_AWAY_RETRY: Final = timedelta(seconds=60)
 
 #: By seed, its request, and why it failed or nothing.
 _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
@@ -51,13 +51,13 @@ class SeedingPorts(SeedPorts):
     beside: int = BESIDE
 
 
-def hand_out(
+def dispatch(
     ports: SeedingPorts,
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     now: datetime,
-    most: int = HANDED_A_CALL,
+    most: int = DISPATCHED_A_CALL,
 ) -> int:
     """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
 
@@ -72,41 +72,43 @@ def hand_out(
     """
     submission, now = ports.submission, from_ms(to_ms(now))
     limits = IntakeLimits(max_backlog=biz.seeds.ahead)
-    lane = lane_of(lane, None)
-    beside = lanes_beside(tree, lane)
-    pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now, beside)
+    queue_key = queue_key_of(queue_key, None)
+    beside = queues_beside(tree, queue_key)
+    pressure = submission.intake.admit(
+        queue_key, 1, limits, tree.stage.redis_memory_ratio, now, beside
+    )
     if pressure.memory_full:
         return 0
-    room = min(most, _room(ports, lane, biz, pressure.backlog, now))
+    room = min(most, _room(ports, queue_key, biz, pressure.backlog, now))
     until = now + timedelta(seconds=biz.seeds.lease_seconds)
     made = 0
     while room > 0:
         # Ids come from elsewhere and are not to be had for nothing: none are taken to be wasted.
-        ready = ports.seeds.ready(lane, biz, now, min(room, BATCH_LIMIT))
+        ready = ports.seeds.ready(queue_key, biz, now, min(room, BATCH_LIMIT))
         if not ready:
             break
-        ids = submission.ids.take(lane, biz.id_kind, ready)
-        seeds = ports.seeds.hand_out(lane, biz, ids, now, until)
+        ids = submission.ids.take(queue_key, biz.id_kind, ready)
+        seeds = ports.seeds.dispatch(queue_key, biz, ids, now, until)
         if not seeds:
             break
-        made += len(_send(ports, lane, biz, seeds, now))
+        made += len(_send(ports, queue_key, biz, seeds, now))
         room -= len(seeds)
     return made
 
 
-def _room(ports: SeedingPorts, lane: Lane, biz: Biz, backlog: int, now: datetime) -> int:
+def _room(ports: SeedingPorts, queue_key: QueueKey, biz: Biz, backlog: int, now: datetime) -> int:
     """How many seeds may be handed out, a few of them whatever else is queued.
 
     A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
     """
     left, beside = biz.seeds.ahead - backlog, min(ports.beside, biz.seeds.ahead)
-    if left >= beside or not ports.seeds.ready(lane, biz, now, 1):
+    if left >= beside or not ports.seeds.ready(queue_key, biz, now, 1):
         return left
-    return max(left, beside - ports.seeds.handed(lane, biz, beside))
+    return max(left, beside - ports.seeds.handed(queue_key, biz, beside))
 
 
 def _send(
-    ports: SeedingPorts, lane: Lane, biz: Biz, seeds: Sequence[Seed], now: datetime
+    ports: SeedingPorts, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], now: datetime
 ) -> list[Seed]:
     """Store and queue the requests that these seeds were handed out as; those that stand.
 
@@ -115,33 +117,33 @@ def _send(
     """
     requests: dict[str, Request] = {}
     ends: _Ends = {}
-    jobs = {seed.offer.job for seed in seeds if seed.offer.job is not None}
+    jobs = {seed.spec.job for seed in seeds if seed.spec.job is not None}
     try:
-        stopped = _cancelled(ports, lane, jobs)
+        stopped = _cancelled(ports, queue_key, jobs)
     except StoreUnavailableError:
         with suppress(StoreUnavailableError):
-            ports.seeds.extend(lane, biz, seeds, now)
+            ports.seeds.extend(queue_key, biz, seeds, now)
         raise
     for seed in seeds:
-        request = _request(lane, biz, seed)
-        if seed.offer.job in stopped:
-            request = f"job {seed.offer.job} was cancelled"
+        request = _request(queue_key, biz, seed)
+        if seed.spec.job in stopped:
+            request = f"job {seed.spec.job} was cancelled"
         if isinstance(request, Request):
             requests[seed.id] = request
         elif seed.request is not None:
             ends[seed.id] = seed.request, request
     sent = [seed for seed in seeds if seed.id in requests]
     try:
-        receipts = _store(ports.submission, lane, biz, list(requests.values()), now)
+        receipts = _store(ports.submission, queue_key, biz, list(requests.values()), now)
     except StoreUnavailableError:
         with suppress(StoreUnavailableError):
-            ports.seeds.extend(lane, biz, sent, now)
+            ports.seeds.extend(queue_key, biz, sent, now)
         raise
     # A job that is being cancelled sweeps these itself. Of one that has ended since it was asked
     # for, nobody would.
-    late = _cancelled(ports, lane, jobs - stopped.keys())
+    late = _cancelled(ports, queue_key, jobs - stopped.keys())
     for job in (name for name, is_swept in late.items() if is_swept):
-        while ports.submission.store.cancel_job(lane, biz, job, BATCH_LIMIT, "seeding", now):
+        while ports.submission.store.cancel_job(queue_key, biz, job, BATCH_LIMIT, "seeding", now):
             pass
 
     back: list[Seed] = []
@@ -154,76 +156,82 @@ def _send(
         else:
             ends[seed.id] = seed.request, f"not stored: {receipt.error}"
     if back:
-        ports.seeds.extend(lane, biz, back, now)
+        ports.seeds.extend(queue_key, biz, back, now)
     if ends:
-        ports.seeds.ended(lane, biz, ends, now)
+        ports.seeds.ended(queue_key, biz, ends, now)
     return standing
 
 
-def _cancelled(ports: SeedingPorts, lane: Lane, jobs: set[str]) -> dict[str, bool]:
+def _cancelled(ports: SeedingPorts, queue_key: QueueKey, jobs: set[str]) -> dict[str, bool]:
     """Those of the jobs that are cancelled; True where nobody sweeps their tasks any more."""
     if ports.jobs is None or not jobs:
         return {}
-    return ports.jobs.cancelled(lane.tenant, lane.biz, jobs)
+    return ports.jobs.cancelled(queue_key.tenant, queue_key.biz, jobs)
 
 
 def _store(
-    ports: SubmissionPorts, lane: Lane, biz: Biz, requests: Sequence[Request], now: datetime
+    ports: SubmissionPorts,
+    queue_key: QueueKey,
+    biz: Biz,
+    requests: Sequence[Request],
+    now: datetime,
 ) -> list[Receipt]:
     """Freeze the rules, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:
         if reader := biz.reader(name):
-            ports.rules.freeze(lane, name, reader)
+            ports.rules.freeze(queue_key, name, reader)
     ids = frozenset(request.id for request in requests)
     try:
-        return persist_and_enqueue(ports, lane, biz, requests, now, repeatable=ids)
+        return persist_and_enqueue(ports, queue_key, biz, requests, now, repeatable=ids)
     except StoreError as error:
         if error.retryable:
             raise
         if len(requests) == 1:
             return [Refused(error)]
         # Not one was stored, and of one another try will not help: is it so with each?
-        return [receipt for one in requests for receipt in _store(ports, lane, biz, [one], now)]
+        return [
+            receipt for one in requests for receipt in _store(ports, queue_key, biz, [one], now)
+        ]
 
 
-def _request(lane: Lane, biz: Biz, seed: Seed) -> Request | str:
+def _request(queue_key: QueueKey, biz: Biz, seed: Seed) -> Request | str:
     """The request that a seed was handed out as, ever the same one; or why there is none.
 
     It is queued at the time of the handing out: that is a part of where it is stored.
     """
-    reader = biz.reader(seed.offer.rule)
+    reader = biz.reader(seed.spec.rule)
     if reader is None:
-        return f"this biz has no rule called {seed.offer.rule[:64]!r} any more"
+        return f"this biz has no rule called {seed.spec.rule[:64]!r} any more"
     if seed.request is None or seed.handed_at is None:
         return "it was not handed out"
     return Request(
         id=seed.request,
-        tenant=lane.tenant,
-        biz=lane.biz,
+        tenant=queue_key.tenant,
+        biz=queue_key.biz,
         queued_at=seed.handed_at,
         body=Body(
-            url=seed.offer.url,
-            rule=seed.offer.rule,
+            url=seed.spec.url,
+            rule=seed.spec.rule,
             rule_version=reader.version,
-            headers=seed.offer.headers,
-            meta=seed.offer.meta,
-            depth=seed.offer.depth,
+            headers=seed.spec.headers,
+            meta=seed.spec.meta,
+            depth=seed.spec.depth,
             seed=seed.id,
         ),
-        job=seed.offer.job,
-        priority=seed.offer.priority,
-        pool=seed.offer.pool,
+        job=seed.spec.job,
+        priority=seed.spec.priority,
+        pool=seed.spec.pool,
     )
 
 
-def look_after(ports: SeedingPorts, lane: Lane, biz: Biz, now: datetime) -> int:
+def look_after(ports: SeedingPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
     """See what became of seeds that were not heard of in time; how many were looked at.
 
     The request is what counts: it has ended, and the seed with it; it is unfinished, and gets more
     time; it was never stored, because whoever handed the seed out died, and is stored now. A
     request that may have been there and gone, as the biz's TTL has passed, counts as failed.
     """
-    overdue = ports.seeds.overdue(lane, biz, now, LOOKED_AFTER_A_CALL)
+    overdue = ports.seeds.overdue(queue_key, biz, now, RECHECKED_A_CALL)
     ends: _Ends = {}
     unfinished: list[Seed] = []
     missing: list[Seed] = []
@@ -232,7 +240,7 @@ def look_after(ports: SeedingPorts, lane: Lane, biz: Biz, now: datetime) -> int:
         if seed.request is None:
             continue
         try:
-            tracked = ports.submission.store.get(lane, biz, seed.request)
+            tracked = ports.submission.store.get(queue_key, biz, seed.request)
         except StoreUnavailableError as error:
             if not unknown:
                 warn("seeds whose node is away are looked after later", error)
@@ -246,13 +254,13 @@ def look_after(ports: SeedingPorts, lane: Lane, biz: Biz, now: datetime) -> int:
         else:
             missing.append(seed)
     if ends:
-        ports.seeds.ended(lane, biz, ends, now)
+        ports.seeds.ended(queue_key, biz, ends, now)
     more = now + timedelta(seconds=biz.seeds.lease_seconds)
     if missing:
-        unfinished += _send(ports, lane, biz, missing, now)
-    for seeds, until in ((unfinished, more), (unknown, now + PUT_OFF)):
+        unfinished += _send(ports, queue_key, biz, missing, now)
+    for seeds, until in ((unfinished, more), (unknown, now + NODE_AWAY_RETRY)):
         if seeds:
-            ports.seeds.extend(lane, biz, seeds, until)
+            ports.seeds.extend(queue_key, biz, seeds, until)
     return len(overdue)
 
 
@@ -277,9 +285,9 @@ def _gone(biz: Biz, seed: Seed, now: datetime) -> str | None:
     return f"request {seed.request} is gone, with the biz's TTL"
 
 
-def seeds_ended(
+def end_seeds(
     ports: SeedPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     outcomes: Sequence[tuple[Claim, Outcome]],
     now: datetime,
@@ -300,7 +308,7 @@ def seeds_ended(
     if not ends:
         return 0
     try:
-        return ports.seeds.ended(lane, biz, ends, now)
+        return ports.seeds.ended(queue_key, biz, ends, now)
     except StoreUnavailableError as error:
         warn("seeds have ended, which is found out later", error)
         return 0

@@ -32,7 +32,7 @@ class SeedState(IntEnum):
         return self.name.lower()
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class SeedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A URL offered as a seed: what a request of it would be, and when it may begin.
 
     ``rule`` names a rule or spider of the biz; ``depth`` counts the links from where it was begun.
@@ -51,7 +51,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     starts_at: datetime | None = None
 
 
-class Offered(msgspec.Struct, frozen=True, kw_only=True):
+class AddResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an offer. ``segment`` is the one it was judged in, ``key`` in hex."""
 
     accepted: bool
@@ -69,7 +69,7 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     segment: str
-    offer: Offer
+    spec: SeedSpec
     state: SeedState
     offered_at: datetime
     due_at: datetime
@@ -85,7 +85,7 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.segment}/{self.key}"
 
 
-class SeedsMeant(msgspec.Struct, frozen=True, kw_only=True):
+class SeedSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which seeds are meant: those of which all that is given holds."""
 
     segment: str | None = None

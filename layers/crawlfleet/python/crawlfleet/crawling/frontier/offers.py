@@ -13,15 +13,15 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.config.documents.policies import LARGEST_OFFER
+from crawlfleet.config.documents.policies import LARGEST_SEED
 from crawlfleet.crawling.frontier.fingerprint import ResolverOf, default_resolver
-from crawlfleet.crawling.frontier.models import Offer, Offered, Seed, SeedState, Segment
+from crawlfleet.crawling.frontier.models import AddResult, Seed, SeedSpec, SeedState, Segment
 from crawlfleet.crawling.frontier.ports import SeedFilter, SeedStore
 from crawlfleet.crawling.frontier.segments import SegmentResolver, segment_of
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreUnavailableError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with, problem_with_headers
 from crawlfleet.requests.models import Claim, Link
@@ -52,9 +52,9 @@ class _Candidate:
     seed: Seed
 
 
-def offer(
-    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
-) -> list[Offered]:
+def add(
+    ports: SeedPorts, queue_key: QueueKey, biz: Biz, specs: Sequence[SeedSpec], now: datetime
+) -> list[AddResult]:
     """Offer URLs as seeds; one answer each, in order.
 
     What cannot be worked on has neither segment nor key in its answer, but why.
@@ -65,44 +65,44 @@ def offer(
     """
     return [
         one
-        if isinstance(one, Offered)
-        else Offered(accepted=False, segment="", key="", why=str(one))
-        for one in offer_each(ports, lane, biz, offers, now)
+        if isinstance(one, AddResult)
+        else AddResult(accepted=False, segment="", key="", why=str(one))
+        for one in add_each(ports, queue_key, biz, specs, now)
     ]
 
 
-def offer_each(
-    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
-) -> list[Offered | Problem]:
+def add_each(
+    ports: SeedPorts, queue_key: QueueKey, biz: Biz, specs: Sequence[SeedSpec], now: datetime
+) -> list[AddResult | Problem]:
     """The same; of what cannot be worked on the answer is which field is wrong, and how."""
-    judged = [_judge(ports, biz, one, now) for one in offers]
+    judged = [_judge(ports, biz, one, now) for one in specs]
     firsts: dict[str, dict[bytes, _Candidate]] = {}
-    twins: list[bool] = []
+    repeats: list[bool] = []
     for one in judged:
         if isinstance(one, Problem):
-            twins.append(False)
+            repeats.append(False)
             continue
         group = firsts.setdefault(one.segment.name, {})
-        twins.append(group.setdefault(one.key, one) is not one)
+        repeats.append(group.setdefault(one.key, one) is not one)
 
     known: dict[str, dict[bytes, str]] = {}
     for name, group in firsts.items():
-        known[name] = _enter(ports, lane, biz, group)
+        known[name] = _enter(ports, queue_key, biz, group)
 
-    answers: list[Offered | Problem] = []
-    for one, twin in zip(judged, twins, strict=True):
+    answers: list[AddResult | Problem] = []
+    for one, again in zip(judged, repeats, strict=True):
         if isinstance(one, Problem):
             answers.append(one)
             continue
-        why = known[one.segment.name].get(one.key) or ("offered twice in one call" if twin else "")
+        why = known[one.segment.name].get(one.key) or ("offered twice in one call" if again else "")
         answers.append(
-            Offered(accepted=not why, segment=one.segment.name, key=one.key.hex(), why=why)
+            AddResult(accepted=not why, segment=one.segment.name, key=one.key.hex(), why=why)
         )
     return answers
 
 
-def adopt(
-    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
+def add_running(
+    ports: SeedPorts, queue_key: QueueKey, biz: Biz, specs: Sequence[SeedSpec], now: datetime
 ) -> dict[RequestId, str]:
     """Make seeds of requests that are at work already; the seeds by request.
 
@@ -115,7 +115,7 @@ def adopt(
     """
     until = now + timedelta(seconds=biz.seeds.lease_seconds)
     groups: dict[str, dict[bytes, _Candidate]] = {}
-    for one in offers:
+    for one in specs:
         found = _judge(ports, biz, one, now)
         if isinstance(found, Problem) or one.found_by is None:
             continue
@@ -128,19 +128,19 @@ def adopt(
         )
         group = groups.setdefault(found.segment.name, {})
         group.setdefault(found.key, _Candidate(found.segment, found.key, seed))
-    adopted: dict[RequestId, str] = {}
+    running: dict[RequestId, str] = {}
     for group in groups.values():
-        known = _enter(ports, lane, biz, group)
+        known = _enter(ports, queue_key, biz, group)
         for key, candidate in group.items():
             seed = candidate.seed
             if key not in known and seed.request is not None:
-                adopted[seed.request] = seed.id
-    return adopted
+                running[seed.request] = seed.id
+    return running
 
 
-def offer_of(claim: Claim, link: Link) -> Offer:
+def spec_of_link(claim: Claim, link: Link) -> SeedSpec:
     """What is offered of a link that was found on a request's page."""
-    return Offer(
+    return SeedSpec(
         url=link.url,
         rule=link.rule or claim.request.body.rule,
         depth=link.depth,
@@ -153,9 +153,9 @@ def offer_of(claim: Claim, link: Link) -> Offer:
     )
 
 
-def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate | Problem:
+def _judge(ports: SeedPorts, biz: Biz, one: SeedSpec, now: datetime) -> _Candidate | Problem:
     """What an offer would be stored as, or what is wrong with it."""
-    problem = problem_with_offer(biz, one, now)
+    problem = problem_with_seed(biz, one, now)
     if problem is not None:
         return problem
     at = from_ms(to_ms(max(now, one.starts_at or now)))
@@ -170,7 +170,7 @@ def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate 
         Seed(
             key=key.hex(),
             segment=segment.name,
-            offer=one,
+            spec=one,
             state=SeedState.READY,
             offered_at=from_ms(to_ms(now)),
             due_at=at,
@@ -179,7 +179,7 @@ def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate 
     )
 
 
-def problem_with_offer(biz: Biz, one: Offer, now: datetime) -> Problem | None:
+def problem_with_seed(biz: Biz, one: SeedSpec, now: datetime) -> Problem | None:
     """Why no seed can be made of an offer, whatever its key; None where one can."""
     fault = problem_with(one.url)
     if fault is not None:
@@ -195,42 +195,42 @@ def problem_with_offer(biz: Biz, one: Offer, now: datetime) -> Problem | None:
         size = len(msgspec.msgpack.encode(one))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return Problem("meta", f"cannot be stored: {error}")
-    if size > LARGEST_OFFER:
-        return Problem("meta", f"is too large: a seed may take {LARGEST_OFFER:,} bytes in all")
+    if size > LARGEST_SEED:
+        return Problem("meta", f"is too large: a seed may take {LARGEST_SEED:,} bytes in all")
     return None
 
 
 def _enter(
-    ports: SeedPorts, lane: Lane, biz: Biz, group: dict[bytes, _Candidate]
+    ports: SeedPorts, queue_key: QueueKey, biz: Biz, group: dict[bytes, _Candidate]
 ) -> dict[bytes, str]:
     """Store what a segment does not know yet; returns what it knew, and who says so."""
     segment = next(iter(group.values())).segment
     keys = list(group)
-    pairs = zip(keys, _seen(ports, lane, biz, segment, keys), strict=True)
+    pairs = zip(keys, _seen(ports, queue_key, biz, segment, keys), strict=True)
     by_filter = {key for key, seen in pairs if seen}
     fresh = [key for key in keys if key not in by_filter]
     if biz.seeds.exact and by_filter:
         doubtful = [key for key in keys if key in by_filter]
-        stored = ports.seeds.known(lane, biz, segment, [key.hex() for key in doubtful])
+        stored = ports.seeds.known(queue_key, biz, segment, [key.hex() for key in doubtful])
         known = {key: _why(segment) for key in doubtful if key.hex() in stored}
         fresh += [key for key in doubtful if key not in known]
     else:
         known = {key: f"{_why(segment)}, by its filter" for key in by_filter}
     if fresh:
-        existing = ports.seeds.insert(lane, biz, [group[key].seed for key in fresh])
+        existing = ports.seeds.insert(queue_key, biz, [group[key].seed for key in fresh])
         known |= {key: _why(segment) for key in fresh if key.hex() in existing}
         try:
-            ports.filter.add(lane, biz, segment, fresh)
+            ports.filter.add(queue_key, biz, segment, fresh)
         except StoreUnavailableError as error:
             warn("seeds are stored, but their filter does not know them", error)
     return known
 
 
 def _seen(
-    ports: SeedPorts, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+    ports: SeedPorts, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
 ) -> list[bool]:
     try:
-        return ports.filter.seen(lane, biz, segment, keys)
+        return ports.filter.seen(queue_key, biz, segment, keys)
     except StoreUnavailableError as error:
         warn("seeds are judged without their filter", error)
         return [False] * len(keys)

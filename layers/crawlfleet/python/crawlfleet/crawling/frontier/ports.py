@@ -7,25 +7,27 @@ from typing import Protocol
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.crawling.frontier.models import Seed, SeedTotals, Segment
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 
 
 class SeedFilter(Protocol):
     """A Bloom filter for each lane and segment. It spares look-ups and is never the truth."""
 
-    def seen(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> list[bool]:
+    def seen(
+        self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
+    ) -> list[bool]:
         """Whether each key may be known; False means that it is not, unless the filter was lost."""
         ...
 
-    def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
+    def add(self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
         """From now on these are known."""
         ...
 
-    def size(self, lane: Lane, segment: str) -> int:
+    def size(self, queue_key: QueueKey, segment: str) -> int:
         """Bytes of Redis that the filter of the segment of that name takes."""
         ...
 
-    def drop(self, lane: Lane, segment: str) -> None:
+    def drop(self, queue_key: QueueKey, segment: str) -> None:
         """Forget the segment's filter: nothing is taken for known any more but by the store."""
         ...
 
@@ -33,24 +35,31 @@ class SeedFilter(Protocol):
 class SeedStore(Protocol):
     """The truth about seeds: one a key and segment, whoever offers it, however often."""
 
-    def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
+    def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         """Store; returns the keys that were there already, of which nothing is changed."""
         ...
 
-    def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
+    def known(
+        self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[str]
+    ) -> set[str]:
         """Which of these are stored."""
         ...
 
-    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+    def ready(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> int:
         """How many ready seeds are due, counted up to the limit."""
         ...
 
-    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+    def handed(self, queue_key: QueueKey, biz: Biz, limit: int) -> int:
         """How many seeds are handed out and have not ended, counted up to the limit."""
         ...
 
-    def hand_out(
-        self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
+    def dispatch(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        now: datetime,
+        until: datetime,
     ) -> list[Seed]:
         """Mark the longest due ready seeds as handed out until then, each as one of the requests.
 
@@ -59,16 +68,20 @@ class SeedStore(Protocol):
         """
         ...
 
-    def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
+    def overdue(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Seed]:
         """Seeds that were handed out until before ``now`` and have not ended."""
         ...
 
-    def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
+    def extend(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
         """These are still being worked on."""
         ...
 
     def ended(
-        self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ends: Mapping[str, tuple[RequestId, str]],
+        now: datetime,
     ) -> int:
         """Archive the seeds ``segment/key`` that were handed out as these requests; how many.
 
@@ -78,17 +91,19 @@ class SeedStore(Protocol):
         """
         ...
 
-    def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
+    def release(
+        self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
+    ) -> int:
         """Make failed or finished seeds ``segment/key`` ready again; returns how many."""
         ...
 
-    def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
+    def forget(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> int:
         """Remove seeds, so that their URLs are accepted anew; returns how many there were."""
         ...
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         segment: str | None,
@@ -99,7 +114,7 @@ class SeedStore(Protocol):
         """Seeds in the order of ``segment/key``, after that place."""
         ...
 
-    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+    def open_of_job(self, queue_key: QueueKey, biz: Biz, job: str, limit: int) -> list[Seed]:
         """Seeds of a job that are ready, now or later, or handed out; in no order.
 
         It reads no others, or, of a lane that had many before there were jobs, some thousands of
@@ -110,11 +125,11 @@ class SeedStore(Protocol):
         """
         ...
 
-    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+    def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """The seeds of these keys in the newest segments there are, the newest first."""
         ...
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[SeedTotals]:
         """How many there are in each state, by segment, newest first."""
         ...
 

@@ -11,7 +11,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.crawling.frontier.bloom import layers
 from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES
 from crawlfleet.crawling.frontier.models import Segment
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.requests.queue.redis.keys import filter_keys
@@ -44,48 +44,50 @@ class RedisSeedFilter:
     def __init__(self, connection: RedisConnection, *, room_bytes: int = ROOM_BYTES) -> None:
         self._redis = connection
         self._room_bytes = room_bytes
-        self._standing: OrderedDict[tuple[Lane, str], _Plan] = OrderedDict()
+        self._standing: OrderedDict[tuple[QueueKey, str], _Plan] = OrderedDict()
 
-    def seen(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> list[bool]:
+    def seen(
+        self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
+    ) -> list[bool]:
         """See ports.SeedFilter.seen."""
-        return self._each("seen", lane, biz, segment, keys)
+        return self._each("seen", queue_key, biz, segment, keys)
 
-    def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
+    def add(self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
         """See ports.SeedFilter.add."""
-        self._each("add", lane, biz, segment, keys)
+        self._each("add", queue_key, biz, segment, keys)
 
-    def size(self, lane: Lane, segment: str) -> int:
+    def size(self, queue_key: QueueKey, segment: str) -> int:
         """See ports.SeedFilter.size."""
-        seeds, *_ = filter_keys(lane, segment, 0)
+        seeds, *_ = filter_keys(queue_key, segment, 0)
         (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
         if plan is None:
             return 0
-        _, *parts = _keys(lane, segment, _read(text(plan)))
+        _, *parts = _keys(queue_key, segment, _read(text(plan)))
         return sum(map(whole, self._redis.together(*(("STRLEN", part) for part in parts))))
 
-    def drop(self, lane: Lane, segment: str) -> None:
+    def drop(self, queue_key: QueueKey, segment: str) -> None:
         """See ports.SeedFilter.drop."""
-        seeds, *_ = filter_keys(lane, segment, 0)
+        seeds, *_ = filter_keys(queue_key, segment, 0)
         (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
         if plan is not None:
-            keys = _keys(lane, segment, _read(text(plan)))
+            keys = _keys(queue_key, segment, _read(text(plan)))
             self._redis.together(("UNLINK", *keys))
-        self._standing.pop((lane, segment), None)
+        self._standing.pop((queue_key, segment), None)
 
     def _each(
-        self, task: str, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+        self, task: str, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
     ) -> list[bool]:
         answers: list[bool] = []
         size = BATCHES[task]
         for start in range(0, len(keys), size):
-            answers += self._batch(task, lane, biz, segment, keys[start : start + size])
+            answers += self._batch(task, queue_key, biz, segment, keys[start : start + size])
         return answers
 
     def _batch(
-        self, task: str, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]
+        self, task: str, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
     ) -> list[bool]:
         wanted = (biz.seeds.expected, biz.seeds.error_rate)
-        plan = self._standing.get((lane, segment.name), wanted)
+        plan = self._standing.get((queue_key, segment.name), wanted)
         packed = b"".join(keys)
         if len(packed) != KEY_BYTES * len(keys):
             raise ValueError(f"a key has {KEY_BYTES} bytes")
@@ -96,7 +98,7 @@ class RedisSeedFilter:
             standing, known = several(
                 self._redis.again(
                     _FILTER,
-                    _keys(lane, segment.name, plan),
+                    _keys(queue_key, segment.name, plan),
                     *(task, _spell(plan), ends, kept, self._room_bytes, packed),
                     *_layout(plan),
                 ),
@@ -105,20 +107,20 @@ class RedisSeedFilter:
             if text(standing) == _spell(plan).encode():
                 break
             plan = _read(text(standing))
-            self._remember(lane, segment.name, plan)
+            self._remember(queue_key, segment.name, plan)
         answers = text(known)
         if len(answers) != len(keys):
             raise nonsense()
         return [answer == ord("1") for answer in answers]
 
-    def _remember(self, lane: Lane, segment: str, plan: _Plan) -> None:
-        self._standing[lane, segment] = plan
+    def _remember(self, queue_key: QueueKey, segment: str, plan: _Plan) -> None:
+        self._standing[queue_key, segment] = plan
         if len(self._standing) > _REMEMBERED:
             self._standing.popitem(last=False)
 
 
-def _keys(lane: Lane, segment: str, plan: _Plan) -> list[str]:
-    return filter_keys(lane, segment, sum(layer.parts for layer in layers(*plan)))
+def _keys(queue_key: QueueKey, segment: str, plan: _Plan) -> list[str]:
+    return filter_keys(queue_key, segment, sum(layer.parts for layer in layers(*plan)))
 
 
 @lru_cache(maxsize=256)

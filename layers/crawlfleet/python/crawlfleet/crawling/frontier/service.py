@@ -12,14 +12,14 @@ import msgspec
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import (
-    Offer,
-    Offered,
+    AddResult,
     Seed,
-    SeedsMeant,
+    SeedSelection,
+    SeedSpec,
     SeedState,
     SeedTotals,
 )
-from crawlfleet.crawling.frontier.offers import SeedPorts, offer_each
+from crawlfleet.crawling.frontier.offers import SeedPorts, add_each
 from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import (
     ConflictError,
@@ -30,7 +30,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 
 _SEED: Final = re.compile(rf"{NAME}/[0-9a-f]{{32}}\Z")
 _ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
@@ -46,14 +46,14 @@ class SeedsChanged(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
 
 
-def offer_seeds(
+def add_seeds(
     ports: SeedPorts,
     tree: Tree,
     tenant: str,
     biz_name: str,
-    offers: Sequence[Offer | InvalidRequestError],
+    specs: Sequence[SeedSpec | InvalidRequestError],
     now: datetime,
-) -> list[Offered | InvalidRequestError]:
+) -> list[AddResult | InvalidRequestError]:
     """Offer a batch; one answer each, in order. Mistakes name their fields as ``seeds[3].url``.
 
     An entry that could not be read comes as its error and goes back as its answer; one without a
@@ -63,10 +63,10 @@ def offer_seeds(
         UnknownBizError: the tenant has no such biz.
         StoreUnavailableError: MongoDB does not answer; offered again, nothing is doubled.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    answers: dict[int, Offered | InvalidRequestError] = {}
-    judged: dict[int, Offer] = {}
-    for index, one in enumerate(offers):
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    answers: dict[int, AddResult | InvalidRequestError] = {}
+    judged: dict[int, SeedSpec] = {}
+    for index, one in enumerate(specs):
         if isinstance(one, InvalidRequestError):
             answers[index] = one
         elif not one.rule and len(biz.readers) != 1:
@@ -75,14 +75,14 @@ def offer_seeds(
             answers[index] = InvalidRequestError([problem])
         else:
             judged[index] = one if one.rule else msgspec.structs.replace(one, rule=biz.readers[0])
-    told = offer_each(ports, lane, biz, list(judged.values()), now)
+    told = add_each(ports, queue_key, biz, list(judged.values()), now)
     for index, answer in zip(judged, told, strict=True):
         if isinstance(answer, Problem):
             field = f"seeds[{index}].{answer.field}"
             answers[index] = InvalidRequestError([Problem(field, answer.message)])
         else:
             answers[index] = answer
-    return [answers[index] for index in range(len(offers))]
+    return [answers[index] for index in range(len(specs))]
 
 
 def list_seeds(
@@ -90,14 +90,14 @@ def list_seeds(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedsMeant,
+    meant: SeedSelection,
     *,
     cursor: str | None,
     limit: int,
 ) -> Listing[Seed]:
     """A page of seeds, in the order of segment and key."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    found = _find(ports, lane, biz, meant, _place(cursor), limit + 1)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    found = _find(ports, queue_key, biz, meant, _place(cursor), limit + 1)
     shown = found[:limit]
     return Listing(shown, _cursor(shown), more=len(found) > limit)
 
@@ -106,11 +106,11 @@ def seed_totals(
     ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, now: datetime
 ) -> list[SeedTotals]:
     """How many seeds there are by segment and state, the newest first, and what filters take."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    totals = ports.seeds.totals(lane, biz, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    totals = ports.seeds.totals(queue_key, biz, now)
     try:
         return [
-            msgspec.structs.replace(each, filter_bytes=ports.filter.size(lane, each.segment))
+            msgspec.structs.replace(each, filter_bytes=ports.filter.size(queue_key, each.segment))
             for each in totals
         ]
     except StoreUnavailableError as error:
@@ -127,12 +127,12 @@ def release_seed(
         NotFoundError: there is no such seed.
         ConflictError: it has not ended.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     [seed_id] = _ids([seed], "seed")
-    if not ports.seeds.release(lane, biz, [seed_id], f"released by {by}", now):
-        found = _get(ports, lane, biz, seed_id)
+    if not ports.seeds.release(queue_key, biz, [seed_id], f"released by {by}", now):
+        found = _get(ports, queue_key, biz, seed_id)
         raise ConflictError(f"the seed has not ended: it is {found.state.label}")
-    return _get(ports, lane, biz, seed_id)
+    return _get(ports, queue_key, biz, seed_id)
 
 
 def release_seeds(
@@ -145,9 +145,9 @@ def release_seeds(
     now: datetime,
 ) -> SeedsChanged:
     """Make these seeds ready again, but for those that have not ended."""
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     ids = _ids(seeds, "seeds")
-    return SeedsChanged(count=ports.seeds.release(lane, biz, ids, f"released by {by}", now))
+    return SeedsChanged(count=ports.seeds.release(queue_key, biz, ids, f"released by {by}", now))
 
 
 def release_those(
@@ -155,7 +155,7 @@ def release_those(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedsMeant,
+    meant: SeedSelection,
     by: str,
     now: datetime,
     *,
@@ -170,13 +170,13 @@ def release_those(
     state = SeedState.FAILED if meant.state is None else meant.state
     if state not in _ENDED:
         raise InvalidRequestError.of("filter.state", "must be failed or finished")
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     meant = msgspec.structs.replace(meant, state=state)
-    found = _find(ports, lane, biz, meant, _place(cursor), limit)
+    found = _find(ports, queue_key, biz, meant, _place(cursor), limit)
     count = 0
     if found:
         ids = [seed.id for seed in found]
-        count = ports.seeds.release(lane, biz, ids, f"released by {by}", now)
+        count = ports.seeds.release(queue_key, biz, ids, f"released by {by}", now)
     return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
 
 
@@ -186,8 +186,8 @@ def forget_seed(ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seed: 
     Raises:
         NotFoundError: there is no such seed.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    if not _forget(ports, lane, biz, _ids([seed], "seed")):
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    if not _forget(ports, queue_key, biz, _ids([seed], "seed")):
         raise NotFoundError(f"there is no seed {seed[:120]!r}")
 
 
@@ -195,8 +195,8 @@ def forget_seeds(
     ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seeds: Sequence[str]
 ) -> SeedsChanged:
     """Remove these seeds, as many of them as there are."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    return SeedsChanged(count=_forget(ports, lane, biz, _ids(seeds, "seeds")))
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    return SeedsChanged(count=_forget(ports, queue_key, biz, _ids(seeds, "seeds")))
 
 
 def forget_those(
@@ -204,19 +204,19 @@ def forget_those(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedsMeant,
+    meant: SeedSelection,
     *,
     cursor: str | None,
     limit: int,
 ) -> SeedsChanged:
     """Remove up to ``limit`` of those that the filter means."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    found = _find(ports, lane, biz, meant, _place(cursor), limit)
-    count = _forget(ports, lane, biz, [seed.id for seed in found])
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    found = _find(ports, queue_key, biz, meant, _place(cursor), limit)
+    count = _forget(ports, queue_key, biz, [seed.id for seed in found])
     return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
 
 
-def _forget(ports: SeedPorts, lane: Lane, biz: Biz, ids: Sequence[str]) -> int:
+def _forget(ports: SeedPorts, queue_key: QueueKey, biz: Biz, ids: Sequence[str]) -> int:
     """Remove them from the store, and then the filters that still know them.
 
     A filter forgets nothing but itself; without it offers are looked up until it has learned anew.
@@ -224,23 +224,32 @@ def _forget(ports: SeedPorts, lane: Lane, biz: Biz, ids: Sequence[str]) -> int:
     """
     if not ids:
         return 0
-    count = ports.seeds.forget(lane, biz, ids)
+    count = ports.seeds.forget(queue_key, biz, ids)
     for segment in dict.fromkeys(seed_id.rpartition("/")[0] for seed_id in ids):
-        ports.filter.drop(lane, segment)
+        ports.filter.drop(queue_key, segment)
     return count
 
 
 def _find(
-    ports: SeedPorts, lane: Lane, biz: Biz, meant: SeedsMeant, after: str | None, limit: int
+    ports: SeedPorts,
+    queue_key: QueueKey,
+    biz: Biz,
+    meant: SeedSelection,
+    after: str | None,
+    limit: int,
 ) -> list[Seed]:
     state = None if meant.state is None else int(meant.state)
-    return ports.seeds.find(lane, biz, segment=meant.segment, state=state, after=after, limit=limit)
+    return ports.seeds.find(
+        queue_key, biz, segment=meant.segment, state=state, after=after, limit=limit
+    )
 
 
-def _get(ports: SeedPorts, lane: Lane, biz: Biz, seed_id: str) -> Seed:
+def _get(ports: SeedPorts, queue_key: QueueKey, biz: Biz, seed_id: str) -> Seed:
     segment = seed_id.rpartition("/")[0]
     # What comes next after an id without its last sign is that id, or one that differs there.
-    found = ports.seeds.find(lane, biz, segment=segment, state=None, after=seed_id[:-1], limit=_HEX)
+    found = ports.seeds.find(
+        queue_key, biz, segment=segment, state=None, after=seed_id[:-1], limit=_HEX
+    )
     for seed in found:
         if seed.id == seed_id:
             return seed

@@ -12,31 +12,31 @@ from threading import Lock
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.crawling.frontier.dispatch import SeedingPorts, hand_out, look_after, seeds_ended
-from crawlfleet.crawling.frontier.models import Offer
-from crawlfleet.crawling.frontier.offers import adopt, offer_each, offer_of
+from crawlfleet.crawling.frontier.dispatch import SeedingPorts, dispatch, end_seeds, look_after
+from crawlfleet.crawling.frontier.models import SeedSpec
+from crawlfleet.crawling.frontier.offers import add_each, add_running, spec_of_link
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.requests.models import Claim, is_visit
 from crawlfleet.requests.outcomes import Dead, Done, Outcome, Retry
 
 #: Offers of one call.
-OFFERS: Final = 2_000
+LINKS_A_CALL: Final = 2_000
 #: A lane in which a worker has met a seed or a link is looked after by it for so long.
 ACTIVE_SECONDS: Final = 60.0
 #: Adopted requests that a worker remembers.
-MOST_ADOPTED: Final = 10_000
+MOST_RUNNING: Final = 10_000
 #: The tick has other things to do than to wait for a silent node, lane by lane.
 MARGIN_SECONDS: Final = 60.0
 
 Outcomes = Sequence[tuple[Claim, Outcome]]
 
 
-class Sower:
+class FrontierClient:
     """The seeds that one worker has to do with. Its methods block, and may be called by threads.
 
     Args:
@@ -53,51 +53,51 @@ class Sower:
         ports: SeedingPorts,
         clock: Callable[[], datetime],
         steady: SteadyTime = STEADY,
-        offers: int = OFFERS,
-        most_adopted: int = MOST_ADOPTED,
+        specs: int = LINKS_A_CALL,
+        most_running: int = MOST_RUNNING,
     ) -> None:
         self._ports = ports
         self._clock = clock
         self._now = steady.now
-        self._offers = offers
-        self._most_adopted = most_adopted
-        self._active: dict[Lane, float] = {}
+        self._links_a_call = specs
+        self._most_running = most_running
+        self._active: dict[QueueKey, float] = {}
         # By lane too: counters give several lanes the same ids.
-        self._adopted: dict[tuple[Lane, RequestId], str] = {}
+        self._running: dict[tuple[QueueKey, RequestId], str] = {}
         self._lock = Lock()
 
-    def offer_links(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> int:
+    def add_links(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> int:
         """Offer what was found to go on with; returns how many are new.
 
         Raises:
             StoreUnavailableError: some may not have been offered: the outcomes are not to be stored
                 yet.
         """
-        self._adopt(lane, biz, outcomes)
+        self._add_running(queue_key, biz, outcomes)
         # One after another: a hundred pages may have millions of links.
-        offers = (
-            offer_of(claim, link)
+        specs = (
+            spec_of_link(claim, link)
             for claim, outcome in outcomes
             if isinstance(outcome, Done)
             for link in outcome.links
         )
         now, new, refused = self._clock(), 0, 0
         why: InvalidRequestError | None = None
-        while part := list(islice(offers, self._offers)):
-            self._active[lane] = self._now()
-            for one in offer_each(self._ports, lane, biz, part, now):
+        while part := list(islice(specs, self._links_a_call)):
+            self._active[queue_key] = self._now()
+            for one in add_each(self._ports, queue_key, biz, part, now):
                 if isinstance(one, Problem):
                     refused, why = refused + 1, why or InvalidRequestError([one])
                 else:
                     new += one.accepted
         if why is not None:
-            warn(f"{refused} links of {lane.biz} cannot be seeds", why)
+            warn(f"{refused} links of {queue_key.biz} cannot be seeds", why)
         return new
 
-    def _adopt(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> None:
+    def _add_running(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> None:
         """Make known what was submitted as it is and has links: some may lead back to it."""
         begun = [
-            Offer(
+            SeedSpec(
                 url=claim.request.body.url,
                 rule=claim.request.body.rule,
                 depth=claim.request.body.depth,
@@ -114,34 +114,36 @@ class Sower:
         ]
         if not begun:
             return
-        adopted = adopt(self._ports, lane, biz, begun, self._clock())
+        running = add_running(self._ports, queue_key, biz, begun, self._clock())
         with self._lock:
-            for request_id, seed in adopted.items():
-                self._adopted[lane, request_id] = seed
-            while len(self._adopted) > self._most_adopted:
-                del self._adopted[next(iter(self._adopted))]
+            for request_id, seed in running.items():
+                self._running[queue_key, request_id] = seed
+            while len(self._running) > self._most_running:
+                del self._running[next(iter(self._running))]
 
-    def ended(self, lane: Lane, biz: Biz, outcomes: Outcomes, lost: set[RequestId]) -> None:
+    def ended(
+        self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes, lost: set[RequestId]
+    ) -> None:
         """End the seeds of the requests whose outcomes were stored.
 
         Never fails, as the outcomes stand: what cannot be told is found out later.
         """
         try:
-            if adopted := self._ends_of_adopted(lane, outcomes, lost):
-                self._ports.seeds.ended(lane, biz, adopted, self._clock())
+            if running := self._ends_of_running(queue_key, outcomes, lost):
+                self._ports.seeds.ended(queue_key, biz, running, self._clock())
             ours = [
                 (claim, outcome)
                 for claim, outcome in outcomes
                 if claim.request.body.seed is not None and claim.request.id not in lost
             ]
             if ours:
-                self._active[lane] = self._now()
-                seeds_ended(self._ports, lane, biz, ours, self._clock())
+                self._active[queue_key] = self._now()
+                end_seeds(self._ports, queue_key, biz, ours, self._clock())
         except Exception as error:  # noqa: BLE001  they are looked after when their time is up
             warn("seeds have ended, which is found out later", error)
 
-    def _ends_of_adopted(
-        self, lane: Lane, outcomes: Outcomes, lost: set[RequestId]
+    def _ends_of_running(
+        self, queue_key: QueueKey, outcomes: Outcomes, lost: set[RequestId]
     ) -> dict[str, tuple[RequestId, str]]:
         """How the seeds end that were adopted here; one whose request is tried again does not."""
         ends: dict[str, tuple[RequestId, str]] = {}
@@ -150,7 +152,7 @@ class Sower:
             if isinstance(outcome, Retry) and an_id not in lost:
                 continue
             with self._lock:
-                seed = self._adopted.pop((lane, an_id), None)
+                seed = self._running.pop((queue_key, an_id), None)
             if seed is not None and an_id not in lost:
                 why = ""
                 if isinstance(outcome, Dead):
@@ -158,21 +160,21 @@ class Sower:
                 ends[seed] = an_id, why
         return ends
 
-    def hand_out(self, tree: Tree) -> int:
+    def dispatch(self, tree: Tree) -> int:
         """Make requests of due seeds in the lanes that this worker knows of; how many."""
         made = 0
-        for lane, seen_at in list(self._active.items()):
-            biz = tree.bizs.get(lane.tenant, {}).get(lane.biz)
+        for queue_key, seen_at in list(self._active.items()):
+            biz = tree.bizs.get(queue_key.tenant, {}).get(queue_key.biz)
             if biz is None or self._now() - seen_at > ACTIVE_SECONDS:
-                self._active.pop(lane, None)
+                self._active.pop(queue_key, None)
                 continue
             try:
-                count = hand_out(self._ports, tree, lane, biz, self._clock())
+                count = dispatch(self._ports, tree, queue_key, biz, self._clock())
             except Exception as error:  # noqa: BLE001  the next one, or the tick, does it
                 warn("seeds could not be handed out", error)
                 continue
             if count:
-                self._active[lane] = self._now()
+                self._active[queue_key] = self._now()
             made += count
         return made
 
@@ -186,13 +188,13 @@ def tend_seeds(
     time for is done by a later tick: each begins with another lane.
     """
     made = 0
-    for lane in from_elsewhere(tree.lanes(), now):
-        biz = tree.bizs[lane.tenant][lane.biz]
+    for queue_key in from_elsewhere(tree.queues(), now):
+        biz = tree.bizs[queue_key.tenant][queue_key.biz]
         if time_left() < MARGIN_SECONDS:
             break
         try:
-            made += hand_out(ports, tree, lane, biz, now)
-            look_after(ports, lane, biz, now)
+            made += dispatch(ports, tree, queue_key, biz, now)
+            look_after(ports, queue_key, biz, now)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            warn(f"seeds of {lane.biz} could not be seen to", error)
+            warn(f"seeds of {queue_key.biz} could not be seen to", error)
     return made

@@ -34,9 +34,9 @@ from crawlfleet.crawling.politeness.adaptive_rate_counts import counted
 from crawlfleet.crawling.politeness.host_scheduler import (
     GRACE_US,
     PERMIT_US,
-    HostTurns,
+    HostEntry,
     Permit,
-    TenantTurns,
+    TenantEntry,
     keeps,
     micros,
     swept,
@@ -47,10 +47,10 @@ from crawlfleet.crawling.politeness.models import HostReport
 _REMAINS: Final = 0.75
 #: More answers than this in one report weigh no more.
 _MOST_ANSWERS: Final = 64
-_MOST_STRAIN: Final = 32
+_MOST_OVERLOAD: Final = 32
 
 
-def reported(host: HostTurns, report: HostReport, worker: str, now: int) -> HostTurns:
+def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
     """The host after a report."""
     host = _told(swept(host, now, report.tenant), report, worker, now)
     counts = counted(host.counts, report, micros(report.seconds), now)
@@ -71,7 +71,7 @@ def interval_us(limits: HostLimits) -> int:
     return max(1, micros(1.0 / limits.per_second))
 
 
-def _told(host: HostTurns, report: HostReport, worker: str, now: int) -> HostTurns:
+def _told(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
     """What the worker has under way, as it says."""
     key, most = (worker, report.tenant), report.limits.concurrency
     before = host.permits.get(key)
@@ -84,12 +84,12 @@ def _told(host: HostTurns, report: HostReport, worker: str, now: int) -> HostTur
         permits[key] = Permit(count, before.granted_at, before.granted_at + GRACE_US)
     tenants = host.tenants
     if key in permits and report.tenant not in tenants:
-        new = TenantTurns(interval=interval_us(report.limits), concurrency=most)
+        new = TenantEntry(interval=interval_us(report.limits), concurrency=most)
         tenants = {**tenants, report.tenant: new}
     return replace(host, permits=permits, tenants=tenants)
 
 
-def _measured(host: HostTurns, report: HostReport, limits: HostLimits) -> HostTurns:
+def _measured(host: HostEntry, report: HostReport, limits: HostLimits) -> HostEntry:
     interval, sample = interval_us(limits), micros(report.seconds)
     answer = float(sample)
     if host.answer:
@@ -100,11 +100,11 @@ def _measured(host: HostTurns, report: HostReport, limits: HostLimits) -> HostTu
     return replace(host, answer=answer, pace=pace if limits.adaptive and pace > interval else 0)
 
 
-def _strained(host: HostTurns, limits: HostLimits, retry_after: int, now: int) -> HostTurns:
+def _strained(host: HostEntry, limits: HostLimits, retry_after: int, now: int) -> HostEntry:
     wait = min(retry_after, micros(limits.max_retry_after_seconds))
     if now < host.back_off_until:
         return replace(host, back_off_until=max(host.back_off_until, now + wait))
-    strain = min(host.strain + 1, _MOST_STRAIN)
+    strain = min(host.strain + 1, _MOST_OVERLOAD)
     span = _span(limits, strain)
     return replace(
         host,

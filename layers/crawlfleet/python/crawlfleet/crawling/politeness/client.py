@@ -33,13 +33,13 @@ from crawlfleet.kernel.errors import (
     ThrottledError,
 )
 from crawlfleet.kernel.hosts import host_of
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import STEADY, SteadyTime
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 
 #: What could not be told is kept of so many hosts; the oldest beyond are let go: permits end by
 #: themselves, and a host that is strained says so again.
-MOST_UNTOLD: Final = 2_000
+MOST_UNREPORTED: Final = 2_000
 #: A host at which something is under way is told of at least this often.
 _KEEP_SECONDS: Final = PERMIT_SECONDS / 3
 
@@ -62,13 +62,13 @@ class Waiting:
     """
 
     host: str
-    held: Sequence[Held]
+    held: Sequence[LeasedRequest]
     until: datetime
     why: str
     said: str | None = None
 
 
-class Courtesy:
+class PolitenessClient:
     """The manners of one worker.
 
     Args:
@@ -107,11 +107,11 @@ class Courtesy:
     def ask(
         self,
         tree: Tree,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         wanted: Mapping[str, int],
-        under_way: Held | None = None,
-    ) -> dict[str, "Turn"]:
+        under_way: LeasedRequest | None = None,
+    ) -> dict[str, "GrantedSlots"]:
         """Turns at hosts, as many as there are up to what is wanted.
 
         A request that is ``under_way`` and asks for its next turn does not count beside itself.
@@ -122,7 +122,7 @@ class Courtesy:
         if not wanted:
             return {}
         asks = [
-            self._ask(tree.stage, lane, biz, host, count, under_way)
+            self._ask(tree.stage, queue_key, biz, host, count, under_way)
             for host, count in wanted.items()
         ]
         grants = self._hosts.reserve(asks, self._worker)
@@ -130,8 +130,8 @@ class Courtesy:
         at, now = self._now(), self._clock()
         turns = {}
         for grant in grants:
-            self._told[grant.host, lane.tenant] = at
-            turns[grant.host] = Turn(
+            self._told[grant.host, queue_key.tenant] = at
+            turns[grant.host] = GrantedSlots(
                 count=grant.count,
                 first_at=at + grant.wait_seconds,
                 interval_seconds=grant.interval_seconds,
@@ -143,28 +143,34 @@ class Courtesy:
         return turns
 
     def _ask(
-        self, stage: Stage, lane: Lane, biz: Biz, host: str, count: int, under_way: Held | None
+        self,
+        stage: Stage,
+        queue_key: QueueKey,
+        biz: Biz,
+        host: str,
+        count: int,
+        under_way: LeasedRequest | None,
     ) -> HostAsk:
         limits = limits_for(stage, biz, host)
         return HostAsk(
             host=host,
-            tenant=lane.tenant,
+            tenant=queue_key.tenant,
             count=count,
-            running=self._turns.running((host, lane.tenant), under_way),
+            running=self._turns.running((host, queue_key.tenant), under_way),
             interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
             concurrency=limits.concurrency,
         )
 
     def share_out(
-        self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]
-    ) -> tuple[list[Held], list[Waiting]]:
+        self, tree: Tree, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]
+    ) -> tuple[list[LeasedRequest], list[Waiting]]:
         """Give each its turn, in order; and those for which there is none yet, by host."""
-        by_host: dict[str, list[Held]] = defaultdict(list)
+        by_host: dict[str, list[LeasedRequest]] = defaultdict(list)
         for one in held:
             by_host[one.host[0]].append(one)
         wanted = {host: len(part) for host, part in by_host.items()}
-        turns = self.ask(tree, lane, biz, wanted)
-        granted: list[Held] = []
+        turns = self.ask(tree, queue_key, biz, wanted)
+        granted: list[LeasedRequest] = []
         waiting: list[Waiting] = []
         for host, part in by_host.items():
             turn = turns[host]
@@ -176,9 +182,9 @@ class Courtesy:
 
     # ---- from the event loop -------------------------------------------------------------------
 
-    def go_on(self, held: Held, host: str) -> None:
+    def go_on(self, held: LeasedRequest, host: str) -> None:
         """A redirect leads there, and its turn there has come."""
-        self._turns.go_on(held, (host, held.lane.tenant))
+        self._turns.go_on(held, (host, held.queue_key.tenant))
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
         """A download that began at a host ended after ``seconds``, with an answer or this error."""
@@ -245,7 +251,7 @@ class Courtesy:
             seen.seconds += one.seconds * one.answered
             seen.strained += one.strained
             seen.alone_until = max(seen.alone_until, now + one.retry_after_seconds)
-        while len(self._seen) > MOST_UNTOLD:
+        while len(self._seen) > MOST_UNREPORTED:
             del self._seen[next(iter(self._seen))]
 
     def report(self, reports: Sequence[HostReport]) -> list[HostReport]:
@@ -270,7 +276,7 @@ def _failed_at(error: FetchError) -> str:
 
 
 @dataclass(slots=True)
-class Turn:
+class GrantedSlots:
     """What the fleet gives of a host: ``count`` turns, an interval apart."""
 
     count: int
@@ -281,10 +287,10 @@ class Turn:
     again_seconds: float
     why: str
 
-    def give(self, held: Sequence[Held]) -> None:
+    def give(self, held: Sequence[LeasedRequest]) -> None:
         """The turns to the first ones."""
         for place, one in enumerate(held[: self.count]):
-            one.turn_at = self.first_at + place * self.interval_seconds
+            one.slot_at = self.first_at + place * self.interval_seconds
             one.permits = self.permits
             one.interval_seconds = self.interval_seconds
 

@@ -21,8 +21,8 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import ConfigCentre
-from crawlfleet.crawling.fetching.models import Errand, Fetcher, Passage
-from crawlfleet.crawling.politeness.client import Courtesy, reason
+from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
+from crawlfleet.crawling.politeness.client import PolitenessClient, reason
 from crawlfleet.crawling.politeness.local_scheduler import Turns
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.politeness.robots import RobotsBook
@@ -37,17 +37,17 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 
 #: A redirect waits for up to so much of the host's interval beside: who has just been led on by a
 #: host gets its next turn no sooner than that, and would never get there by coming again.
 LONGEST_INTERVAL_SECONDS: Final = 300.0
 #: When nobody can say whose turn it is that is asked again after this.
-UNTOLD_SECONDS: Final = 5.0
+UNREPORTED_SECONDS: Final = 5.0
 _SHORTEST_PAUSE_SECONDS: Final = 0.05
 
 
-class NoTurnError(CrawlfleetError):
+class NoSlotError(CrawlfleetError):
     """The page was not asked for: it has no turn now. To be put aside, without an attempt."""
 
     def __init__(self, message: str, *, again_seconds: float) -> None:
@@ -55,45 +55,45 @@ class NoTurnError(CrawlfleetError):
         super().__init__(message)
 
 
-class Passages:
+class HopGuards:
     """Makes the passage of each download of a worker; it waits ``patience_seconds`` for turns."""
 
     def __init__(
         self,
         config: ConfigCentre,
-        courtesy: Courtesy,
+        politeness: PolitenessClient,
         robots: RobotsBook,
         threaded: Threaded,
         patience_seconds: float,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._config = config
-        self._courtesy = courtesy
+        self._politeness = politeness
         self._robots = robots
         self._threaded = threaded
         self._patience_seconds = patience_seconds
         self._steady = steady
 
-    def of(self, held: Held, ours: Callable[[Held], Awaitable[bool]]) -> Passage:
+    def of(self, held: LeasedRequest, ours: Callable[[LeasedRequest], Awaitable[bool]]) -> HopGuard:
         """The passage of one request. ``ours`` says whether it is still this worker's."""
         begun = False
 
-        async def passage(url: str) -> None:
+        async def hop_guard(url: str) -> None:
             nonlocal begun
             if begun:
                 host = host_of(url)
                 await self._robots.check(held, url, led=True)
-                await self.turn_at(held, host, led=True)
-                self._courtesy.go_on(held, host)
+                await self.slot_at(held, host, led=True)
+                self._politeness.go_on(held, host)
             else:
                 await self._begin(held, url)
                 begun = True
             if not await ours(held):
                 raise LeaseLostError("another worker owns it")
 
-        return passage
+        return hop_guard
 
-    async def _begin(self, held: Held, url: str) -> None:
+    async def _begin(self, held: LeasedRequest, url: str) -> None:
         """The first hop, with the turn that the request came with.
 
         Raises:
@@ -101,29 +101,29 @@ class Passages:
         """
         try:
             await self._robots.check(held, url)
-            if held.turn_at is None:
-                await self.turn_at(held, host_of(url))
+            if held.slot_at is None:
+                await self.slot_at(held, host_of(url))
         except (ThrottledError, StoreError) as error:
             again = getattr(error, "retry_after_seconds", None)
-            raise NoTurnError(
-                str(error), again_seconds=UNTOLD_SECONDS if again is None else again
+            raise NoSlotError(
+                str(error), again_seconds=UNREPORTED_SECONDS if again is None else again
             ) from error
-        held.turn_at = None
+        held.slot_at = None
 
-    async def robots_turn_at(self, held: Held, host: str, *, led: bool) -> None:
+    async def wait_for_robots_slot(self, held: LeasedRequest, host: str, *, led: bool) -> None:
         """Wait for the turn of a robots.txt: the request's own, where it has not begun with it.
 
         Raises:
             ThrottledError: there is none soon.
         """
-        turn_at = held.turn_at
-        if turn_at is None or host != held.host[0]:
-            await self.turn_at(held, host, led=led)
+        slot_at = held.slot_at
+        if slot_at is None or host != held.host[0]:
+            await self.slot_at(held, host, led=led)
             return
-        held.turn_at = None
-        await self._steady.sleep(max(0.0, turn_at - self._steady.now()))
+        held.slot_at = None
+        await self._steady.sleep(max(0.0, slot_at - self._steady.now()))
 
-    async def turn_at(self, held: Held, host: str, *, led: bool = False) -> None:
+    async def slot_at(self, held: LeasedRequest, host: str, *, led: bool = False) -> None:
         """Wait for a turn at a host that the request did not come with; a redirect may have led it.
 
         Raises:
@@ -132,7 +132,12 @@ class Passages:
         begun_at, patience = self._steady.now(), self._patience_seconds
         while True:
             turns = await self._threaded(
-                self._courtesy.ask, self._config.current(), held.lane, held.biz, {host: 1}, held
+                self._politeness.ask,
+                self._config.current(),
+                held.queue_key,
+                held.biz,
+                {host: 1},
+                held,
             )
             turn, now = turns[host], self._steady.now()
             if led:
@@ -189,7 +194,7 @@ class Patience:
     """How long a visit may take, and how much of that may be spent on waiting for turns."""
 
     seconds: float
-    of_turns: float
+    for_slots: float
 
 
 async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -197,11 +202,11 @@ async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwarg
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def errand_of(tree: Tree, held: Held) -> Errand:
+def fetch_context_of(tree: Tree, held: LeasedRequest) -> FetchContext:
     """The way by which the biz's downloads leave."""
     pool = held.biz.fetch.proxies or tree.stage.default_proxies
     proxies = None if pool is None else tree.stage.proxies.get(pool)
-    return Errand(lane=held.lane, pool=pool, proxies=proxies)
+    return FetchContext(queue_key=held.queue_key, pool=pool, proxies=proxies)
 
 
 class Visit:
@@ -210,7 +215,7 @@ class Visit:
     def __init__(
         self,
         ports: VisitPorts,
-        held: Held,
+        held: LeasedRequest,
         who: str,
         patience: Patience,
         steady: SteadyTime = STEADY,
@@ -224,13 +229,13 @@ class Visit:
             ports.robots,
             ports.clock,
             threaded,
-            self._robots_turn_at,
+            self._wait_for_robots_slot,
             lambda: ports.config.current().stage.user_agent,
         )
-        self._courtesy = Courtesy(
+        self._politeness = PolitenessClient(
             ports.hosts, ports.config, self._robots, Turns(steady), who, ports.clock, steady
         )
-        self._patient_until = self._steady.now() + patience.of_turns
+        self._patient_until = self._steady.now() + patience.for_slots
         self._sent = False
 
     @property
@@ -239,7 +244,7 @@ class Visit:
         return self._sent
 
     async def ask(
-        self, send: Callable[[Passage], Awaitable[R]], seconds_of: Callable[[R], float]
+        self, send: Callable[[HopGuard], Awaitable[R]], seconds_of: Callable[[R], float]
     ) -> R:
         """What ``send`` comes to, which goes through the passage before each hop.
 
@@ -252,7 +257,7 @@ class Visit:
         """
         try:
             async with asyncio.timeout(self._patience.seconds):
-                found = await send(self._passage)
+                found = await send(self._hop_guard)
         except TimeoutError as error:
             late = FetchTimeoutError(f"not there within {self._patience.seconds:g} seconds")
             self._saw(late)
@@ -261,21 +266,21 @@ class Visit:
             self._saw(error)
             raise
         else:
-            self._courtesy.saw(self._held.host, seconds_of(found), None)
+            self._politeness.saw(self._held.host, seconds_of(found), None)
             return found
         finally:
             await self._report()
 
-    async def _passage(self, url: str) -> None:
+    async def _hop_guard(self, url: str) -> None:
         self._sent = False
         await self._robots.check(self._held, url)
-        await self._turn_at(self._held, host_of(url))
+        await self._wait_for_slot(self._held, host_of(url))
         self._sent = True
 
-    async def _robots_turn_at(self, held: Held, host: str, **_: bool) -> None:
-        await self._turn_at(held, host)
+    async def _wait_for_robots_slot(self, held: LeasedRequest, host: str, **_: bool) -> None:
+        await self._wait_for_slot(held, host)
 
-    async def _turn_at(self, held: Held, host: str) -> None:
+    async def _wait_for_slot(self, held: LeasedRequest, host: str) -> None:
         """Wait for a turn, for a little while.
 
         Raises:
@@ -283,7 +288,7 @@ class Visit:
         """
         while True:
             tree = self._ports.config.current()
-            turns = await threaded(self._courtesy.ask, tree, held.lane, held.biz, {host: 1})
+            turns = await threaded(self._politeness.ask, tree, held.queue_key, held.biz, {host: 1})
             turn, now = turns[host], self._steady.now()
             if turn.count:
                 await self._steady.sleep(max(0.0, turn.first_at - now))
@@ -302,10 +307,10 @@ class Visit:
         # Who got no turn has learnt nothing of the host.
         if self._sent:
             answer = error.answer
-            self._courtesy.saw(self._held.host, 0.0 if answer is None else answer.seconds, error)
+            self._politeness.saw(self._held.host, 0.0 if answer is None else answer.seconds, error)
 
     async def _report(self) -> None:
         try:
-            await threaded(self._courtesy.report, self._courtesy.take_reports(last=True))
+            await threaded(self._politeness.report, self._politeness.take_reports(last=True))
         except StoreError as error:
             warn("what was seen of a host could not be told", error)

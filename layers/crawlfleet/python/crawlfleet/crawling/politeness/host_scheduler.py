@@ -67,7 +67,7 @@ MAX_TENANTS: Final = 128
 IDLE_US: Final = 3_600 * MILLION
 
 
-class TenantTurns(msgspec.Struct, frozen=True, kw_only=True):
+class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a tenant at a host.
 
     ``last`` is its latest turn, ``interval`` what lies between its turns. Its share begins again at
@@ -92,7 +92,7 @@ class Permit(msgspec.Struct, frozen=True):
     until: int
 
 
-class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
+class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a host; permits by worker and tenant.
 
     ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
@@ -109,7 +109,7 @@ class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
     pace: int = 0
     slow: int = 0
     counts: HostCounts = HostCounts()
-    tenants: dict[str, TenantTurns] = {}
+    tenants: dict[str, TenantEntry] = {}
     permits: dict[tuple[str, str], Permit] = {}
 
 
@@ -135,12 +135,12 @@ def micros(seconds: float) -> int:
     return max(0, min(LONGEST_US, round(seconds * MILLION)))
 
 
-def reserve(host: HostTurns, ask: HostAsk, worker: str, now: int) -> tuple[HostTurns, HostGrant]:
+def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostEntry, HostGrant]:
     """What an ask gets, and the host as it is then."""
     host = swept(host, now, ask.tenant)
     if ask.tenant not in host.tenants and len(host.tenants) >= MAX_TENANTS:
         return host, _granted(ask, _Offer(count=0, start=now, interval=1, why="share"), 0, now)
-    own = host.tenants.get(ask.tenant, TenantTurns())
+    own = host.tenants.get(ask.tenant, TenantEntry())
     own = replace(own, concurrency=ask.concurrency)
     rivals = {
         name: one
@@ -188,7 +188,7 @@ def reserve(host: HostTurns, ask: HostAsk, worker: str, now: int) -> tuple[HostT
 
 
 def _turns(
-    host: HostTurns, ask: HostAsk, own: TenantTurns, rivals: dict[str, TenantTurns], now: int
+    host: HostEntry, ask: HostAsk, own: TenantEntry, rivals: dict[str, TenantEntry], now: int
 ) -> _Offer:
     """Turns by the host's rate and the tenant's share of it."""
     interval = max(1, micros(ask.interval_seconds), host.pace)
@@ -228,10 +228,10 @@ def _turns(
 
 
 def _permits(
-    host: HostTurns,
+    host: HostEntry,
     ask: HostAsk,
-    own: TenantTurns,
-    rivals: dict[str, TenantTurns],
+    own: TenantEntry,
+    rivals: dict[str, TenantEntry],
     worker: str,
     kept: int,
     theirs: int,
@@ -285,7 +285,7 @@ def _fits(permits: int, answer: int, running: int) -> int:
 
 
 def keeps(
-    host: HostTurns, worker: str, tenant: str, running: int, concurrency: int, now: int
+    host: HostEntry, worker: str, tenant: str, running: int, concurrency: int, now: int
 ) -> int:
     """How many permits a worker may still be using that says it has ``running``."""
     before = host.permits.get((worker, tenant))
@@ -296,7 +296,7 @@ def keeps(
     return min(before.count, running)
 
 
-def swept(host: HostTurns, now: int, asking: str = "") -> HostTurns:
+def swept(host: HostEntry, now: int, asking: str = "") -> HostEntry:
     """The host without what is over, and without moments that a clock set back has made too late.
 
     Nothing is granted beyond the horizon, no permit for longer than :data:`PERMIT_US`, and nothing
@@ -329,7 +329,7 @@ def swept(host: HostTurns, now: int, asking: str = "") -> HostTurns:
     return replace(host, last=min(host.last, latest), tenants=tenants, permits=permits)
 
 
-def kept_until(host: HostTurns, now: int) -> int:
+def kept_until(host: HostEntry, now: int) -> int:
     """Until when something of the host is to be remembered, if nobody asks for it any more."""
     due = max(now, host.back_off_until, host.last + host.gap)
     for one in host.tenants.values():
@@ -337,7 +337,7 @@ def kept_until(host: HostTurns, now: int) -> int:
     return due + IDLE_US
 
 
-def state_of(host: HostTurns, name: str, now: int) -> HostState:
+def state_of(host: HostEntry, name: str, now: int) -> HostState:
     """How a host is treated now."""
     host = swept(host, now)
     holding = {tenant for _, tenant in host.permits}

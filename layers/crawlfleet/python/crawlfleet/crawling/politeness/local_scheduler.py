@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final, TypeAlias
 
 from crawlfleet.kernel.time import STEADY, SteadyTime
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 
 #: A host as one tenant's requests see it.
 HostKey: TypeAlias = tuple[str, str]
@@ -31,7 +31,7 @@ class _Host:
         self.next_at = 0.0
         #: Requests that have a turn and have not begun.
         self.turns = 0
-        self.blocked: deque[Held] = deque()
+        self.blocked: deque[LeasedRequest] = deque()
 
 
 class Turns:
@@ -42,11 +42,11 @@ class Turns:
 
     def __init__(self, steady: SteadyTime = STEADY) -> None:
         self._now = steady.now
-        self.ready: asyncio.Queue[Held | None] = asyncio.Queue()
+        self.ready: asyncio.Queue[LeasedRequest | None] = asyncio.Queue()
         self._hosts: dict[HostKey, _Host] = {}
-        self._timed: list[tuple[float, int, Held]] = []
+        self._timed: list[tuple[float, int, LeasedRequest]] = []
         # Where each that is under way is: redirects lead to other hosts.
-        self._places: dict[Held, HostKey] = {}
+        self._places: dict[LeasedRequest, HostKey] = {}
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
@@ -56,7 +56,7 @@ class Turns:
         """How many could begin now and have no runner."""
         return self.ready.qsize()
 
-    def running(self, key: HostKey, but: Held | None = None) -> int:
+    def running(self, key: HostKey, but: LeasedRequest | None = None) -> int:
         """How many ``but`` this one are under way, or have a turn; may be called from any thread.
 
         Who goes on at its host needs no second permit there: it would wait for itself.
@@ -75,19 +75,19 @@ class Turns:
         """Up to so many hosts of :meth:`busy`. May be called from any thread."""
         return tuple(self._hosts)[:most]
 
-    def add(self, held: Held) -> None:
+    def add(self, held: LeasedRequest) -> None:
         """A request that has a turn, or is not to wait for one."""
         host = self._hosts.get(held.host)
         if host is None:
             host = self._hosts[held.host] = _Host()
         host.permits = max(1, held.permits)
         host.turns += 1
-        if held.turn_at is None or held.turn_at <= self._now() + _NEAR_SECONDS:
+        if held.slot_at is None or held.slot_at <= self._now() + _NEAR_SECONDS:
             self._come(host, held)
         else:
-            self._wait(held, held.turn_at)
+            self._wait(held, held.slot_at)
 
-    def end(self, held: Held) -> None:
+    def end(self, held: LeasedRequest) -> None:
         """A request that a runner took is over, however it ended."""
         key = self._places.pop(held)
         host = self._hosts[key]
@@ -97,7 +97,7 @@ class Turns:
         if not host.running and not host.turns:
             del self._hosts[key]
 
-    def go_on(self, held: Held, key: HostKey) -> None:
+    def go_on(self, held: LeasedRequest, key: HostKey) -> None:
         """A request under way goes on at a host where it has got a turn, and leaves the last."""
         if self._places.get(held, key) == key:
             return
@@ -113,7 +113,7 @@ class Turns:
         for _ in range(runners):
             self.ready.put_nowait(None)
 
-    def _come(self, host: _Host, held: Held) -> None:
+    def _come(self, host: _Host, held: LeasedRequest) -> None:
         if host.running >= host.permits:
             host.blocked.append(held)
             return
@@ -122,15 +122,15 @@ class Turns:
             self._wait(held, host.next_at)
             return
         # A turn that comes in time sets the pace, not the timer's little delay.
-        turn_at = held.turn_at
-        begun_at = now if turn_at is None or now - turn_at > _IN_TIME_SECONDS else turn_at
+        slot_at = held.slot_at
+        begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
         host.next_at = begun_at + held.interval_seconds
         host.turns -= 1
         host.running += 1
         self._places[held] = held.host
         self.ready.put_nowait(held)
 
-    def _wait(self, held: Held, until: float) -> None:
+    def _wait(self, held: LeasedRequest, until: float) -> None:
         heapq.heappush(self._timed, (until, next(self._order), held))
         self._set_timer()
 

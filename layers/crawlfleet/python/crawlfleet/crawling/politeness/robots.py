@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Robots
-from crawlfleet.crawling.fetching.models import Fetcher, Passage
+from crawlfleet.crawling.fetching.models import Fetcher, HopGuard
 from crawlfleet.crawling.politeness.models import RobotsCache, RobotsCopy
 from crawlfleet.crawling.politeness.robots_txt import (
     MAX_BYTES,
@@ -38,7 +38,7 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.outcomes import reason_of
 
@@ -73,10 +73,10 @@ _FLEET: Final = FetchLimits(
 )
 
 
-class TurnAt(Protocol):
+class WaitForSlot(Protocol):
     """Waits for a request's turn at a host, to which a redirect may have ``led``."""
 
-    async def __call__(self, held: Held, host: str, *, led: bool) -> None:
+    async def __call__(self, held: LeasedRequest, host: str, *, led: bool) -> None:
         """Returns when it has come, or raises why it does not come soon."""
         ...
 
@@ -103,7 +103,7 @@ class RobotsBook:
         cache: RobotsCache,
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
-        turn_at: TurnAt,
+        slot_at: WaitForSlot,
         agent: Callable[[], str] = lambda: _FLEET.user_agent,
         remembered: int = REMEMBERED,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
@@ -113,7 +113,7 @@ class RobotsBook:
         self._agent = agent
         self._clock = clock
         self._threaded = threaded
-        self._turn_at = turn_at
+        self._wait_for_slot = slot_at
         self._remembered = remembered
         self._on_the_way_seconds = on_the_way_seconds
         self._shelf = RulesShelf()
@@ -125,7 +125,7 @@ class RobotsBook:
         self._lock = threading.Lock()
         self._learning: dict[str, asyncio.Task[SiteRules]] = {}
 
-    def knows(self, held: Held) -> bool:
+    def knows(self, held: LeasedRequest) -> bool:
         """Whether the site of a request need not be asked for its rules first."""
         biz = held.biz
         if biz.politeness.robots is Robots.IGNORE:
@@ -143,7 +143,7 @@ class RobotsBook:
         delays = [rules.crawl_delay(product) for rules in known]
         return max((delay for delay in delays if delay is not None), default=None)
 
-    async def learn(self, held: Held) -> None:
+    async def learn(self, held: LeasedRequest) -> None:
         """Come to know the rules of a request's site, if there is a turn for that soon."""
         with suppress(FetchError, StoreError):  # whoever has a turn there asks then
             await self._learn(origin_of(held.claim.request.body.url), held)
@@ -155,7 +155,7 @@ class RobotsBook:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def check(self, held: Held, url: str, *, led: bool = False) -> None:
+    async def check(self, held: LeasedRequest, url: str, *, led: bool = False) -> None:
         """Whether a page may be asked for; a redirect may have ``led`` there.
 
         Raises:
@@ -188,7 +188,7 @@ class RobotsBook:
         with self._lock:
             return self._shelf.get(origin, now_ms)
 
-    async def _learn(self, origin: str, held: Held, *, led: bool = False) -> SiteRules:
+    async def _learn(self, origin: str, held: LeasedRequest, *, led: bool = False) -> SiteRules:
         task = self._learning.get(origin)
         if task is None:
             task = asyncio.create_task(self._look_up(origin, held, led=led))
@@ -202,7 +202,7 @@ class RobotsBook:
         if not task.cancelled():
             task.exception()  # those who wait for it are told, if there are any left
 
-    async def _look_up(self, origin: str, held: Held, *, led: bool) -> SiteRules:
+    async def _look_up(self, origin: str, held: LeasedRequest, *, led: bool) -> SiteRules:
         copy = None
         try:
             copy = await self._threaded(self._cache.load, origin)
@@ -213,7 +213,7 @@ class RobotsBook:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
             try:
-                await self._turn_at(held, host_of(origin), led=led)
+                await self._wait_for_slot(held, host_of(origin), led=led)
             except StoreError as error:
                 warn("no turn for a robots.txt could be had", error)
                 raise
@@ -225,7 +225,7 @@ class RobotsBook:
                 seconds = REFUSED_SECONDS
             else:
                 seconds = kept_seconds(copy)
-                await self._tell(origin, copy, seconds)
+                await self._announce(origin, copy, seconds)
         rules = SiteRules(origin, copy)
         # Reading a large file takes long enough to keep the event loop from all else.
         product = product_of(held.biz.politeness, held.biz.fetch)
@@ -233,7 +233,7 @@ class RobotsBook:
         self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
         return rules
 
-    async def _tell(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
+    async def _announce(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
         try:
             await self._threaded(self._cache.save, origin, copy, seconds)
         except StoreError as error:
@@ -251,7 +251,7 @@ class RobotsBook:
             while len(self._sites) > self._remembered:
                 self._sites.popitem(last=False)
 
-    async def _fetch(self, origin: str, held: Held) -> RobotsCopy:
+    async def _fetch(self, origin: str, held: LeasedRequest) -> RobotsCopy:
         body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
         asked = replace(_FLEET, user_agent=self._agent())
         status, text = 0, b""
@@ -273,23 +273,23 @@ class RobotsBook:
             warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 
-    def _way(self, held: Held) -> Passage:
+    def _way(self, held: LeasedRequest) -> HopGuard:
         """The turn for the first request is there; each further one needs its own."""
         begun = False
 
-        async def passage(url: str) -> None:
+        async def hop_guard(url: str) -> None:
             nonlocal begun
             if begun:
                 host = host_of(url)
                 try:
-                    await self._turn_at(held, host, led=True)
+                    await self._wait_for_slot(held, host, led=True)
                 except (FetchError, StoreError) as error:
                     # Kept nowhere: it says nothing of either site.
                     why = f"the site's robots.txt leads to {host}: {error}"
                     raise RobotsUnknownError(why) from error
             begun = True
 
-        return passage
+        return hop_guard
 
     def _blame(self, origin: str, error: Exception) -> None:
         self._causes[origin] = str(error) or type(error).__name__

@@ -23,10 +23,10 @@ def coverage(ports: CoveragePorts, tree: Tree, tenant: str, biz_name: str) -> li
 
     Of the current version of a rule also the fields that never had a value are there.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     found = [
         _of(biz, rule, version, counted)
-        for (rule, version), counted in ports.coverages.of(lane).items()
+        for (rule, version), counted in ports.coverages.of(queue_key).items()
     ]
     return sorted(found, key=lambda one: (one.rule, not one.current, one.version))
 

@@ -56,7 +56,7 @@ _MOST_BITS: Final = 10_000
 _LONGEST_NAME: Final = 64
 
 
-def normal_form(fields: Mapping[Any, Any]) -> dict[str, Any]:
+def normalised(fields: Mapping[Any, Any]) -> dict[str, Any]:
     """The fields as they are stored; a form that is normal stays as it is.
 
     >>> normal_form({"n": float("nan"), "big": 2**64, "of": ("a", None)})
@@ -204,7 +204,7 @@ def _too_large() -> _MisfitError:
 #: The largest item, in bytes.
 LARGEST_ITEM: Final = 1_000_000
 #: What all items of a lane may have, in bytes: Redis holds them in memory.
-LANE_BYTES: Final = 64_000_000
+QUEUE_BYTES: Final = 64_000_000
 #: What one lease may have, in bytes, so that its answer comes in time.
 LEASE_BYTES: Final = 8_000_000
 #: When a lane that is full may have room again.
@@ -225,7 +225,7 @@ def wire_of(item: Item) -> bytes:
     Raises:
         InvalidRequestError: names what of it cannot be sent.
     """
-    plain = msgspec.structs.replace(item, fields=normal_form(item.fields))
+    plain = msgspec.structs.replace(item, fields=normalised(item.fields))
     try:
         wire = _encode(plain)
         # The types above are not looked at when an item is made.

@@ -28,21 +28,21 @@ from crawlfleet.crawling.records.normalise import (
     key_of,
     key_of_content,
     key_of_text,
-    normal_form,
+    normalised,
     put_of,
 )
 from crawlfleet.crawling.records.ports import Coverages, DataQueue, Validator
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ledger import Journal, JournalLine
 from crawlfleet.requests.models import Claim, Item, QueuedItem, Record
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.queue.leases import new_token
 
 #: Texts about rejected records that are kept of one page, and how long each may be.
-MOST_TOLD: Final = 10
+MOST_REPORTED: Final = 10
 LONGEST_TOLD: Final = 300
 #: Items of one batch.
 BATCH: Final = 200
@@ -92,7 +92,7 @@ def prepare(
     for place, one in enumerate(fields, first_index if first_place is None else first_place):
         plain = None
         try:
-            plain = normal_form(one)
+            plain = normalised(one)
             _check(validator, source, plain)
             key = None
             if source.key:
@@ -101,7 +101,7 @@ def prepare(
             count += 1
             if plain is not None:
                 unfit.append(plain)
-            if len(rejected) < MOST_TOLD:
+            if len(rejected) < MOST_REPORTED:
                 rejected.append(_told(f"record {place}, {_what(error.problems)}"))
             continue
         records.append(
@@ -166,7 +166,7 @@ class _Batch:
 def drain(
     ports: DrainPorts,
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     token: str,
     now: datetime,
     until: datetime,
@@ -181,12 +181,12 @@ def drain(
     Raises:
         StoreUnavailableError: the queue does not answer; items are handed out again.
     """
-    biz = tree.bizs[lane.tenant][lane.biz]
+    biz = tree.bizs[queue_key.tenant][queue_key.biz]
     batch = _Batch()
-    leased = ports.queue.lease(lane, token, count, now, until)
+    leased = ports.queue.lease(queue_key, token, count, now, until)
     taken = _together(leased, count)
     if len(taken) < len(leased):
-        ports.queue.give_back(lane, token, [queued.id for queued in leased[len(taken) :]])
+        ports.queue.give_back(queue_key, token, [queued.id for queued in leased[len(taken) :]])
     for queued in taken:
         if queued.attempt > MOST_ATTEMPTS:
             batch.dropped.append((queued, f"was handed out {MOST_ATTEMPTS} times and never stored"))
@@ -198,19 +198,19 @@ def drain(
             continue
         try:
             put = put_of(queued.id)
-            record = _record_of(ports.validator, biz, lane, item, put, now)
+            record = _record_of(ports.validator, biz, queue_key, item, put, now)
             batch.records.append((queued, record))
         except InvalidRequestError as error:
             batch.dropped.append((queued, _what(error.problems)))
             batch.rejected[item.rule, _version_of(biz, item)] += 1
-    stored, left = _store(ports, lane, biz, batch, now)
-    _tell(ports, lane, token, batch.dropped, now)
+    stored, left = _store(ports, queue_key, biz, batch, now)
+    _announce(ports, queue_key, token, batch.dropped, now)
     done = [queued.id for queued, _ in (*stored, *batch.dropped)]
     if done:
-        ports.queue.finish(lane, token, done)
+        ports.queue.finish(queue_key, token, done)
     if left:
-        ports.queue.give_back(lane, token, [queued.id for queued, _ in left])
-    _count(ports, lane, [record for _, record in stored], batch.rejected)
+        ports.queue.give_back(queue_key, token, [queued.id for queued, _ in left])
+    _count(ports, queue_key, [record for _, record in stored], batch.rejected)
     return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
 
 
@@ -234,7 +234,7 @@ def _version_of(biz: Biz, item: Item) -> str:
 
 
 def _record_of(
-    validator: Validator, biz: Biz, lane: Lane, item: Item, put: int | None, now: datetime
+    validator: Validator, biz: Biz, queue_key: QueueKey, item: Item, put: int | None, now: datetime
 ) -> Record:
     """The record that a queued item is.
 
@@ -242,14 +242,14 @@ def _record_of(
         InvalidRequestError: it is none.
     """
     source = biz.reader(item.rule)
-    fields = normal_form(item.fields)
+    fields = normalised(item.fields)
     _check(validator, source, fields)
     request = None if item.request is None else parse_id(item.request, "request")
-    key = _item_key(source, lane, item, fields, request)
+    key = _item_key(source, queue_key, item, fields, request)
     return Record(
         request_id=key[:32] if request is None else request,
         index=0,
-        biz=lane.biz,
+        biz=queue_key.biz,
         url=item.url,
         rule=item.rule,
         rule_version=_version_of(biz, item),
@@ -262,17 +262,17 @@ def _record_of(
 
 def _item_key(
     source: Rule | Spider | None,
-    lane: Lane,
+    queue_key: QueueKey,
     item: Item,
     fields: Mapping[str, Any],
     request: RequestId | None,
 ) -> str:
     if source is not None and source.key:
-        return _key(source, lane.tenant, lane.biz, item.rule, fields)
+        return _key(source, queue_key.tenant, queue_key.biz, item.rule, fields)
     if item.key is not None:
-        return key_of_text(lane.tenant, lane.biz, item.rule, item.key)
+        return key_of_text(queue_key.tenant, queue_key.biz, item.rule, item.key)
     owner = item.url if request is None else str(request)
-    return key_of_content(lane.tenant, lane.biz, item.rule, owner, fields)
+    return key_of_content(queue_key.tenant, queue_key.biz, item.rule, owner, fields)
 
 
 def _check(validator: Validator, source: Rule | Spider | None, plain: dict[str, Any]) -> None:
@@ -292,7 +292,7 @@ def _key(source: Rule | Spider, tenant: str, biz: str, rule: str, fields: Mappin
 
 
 def _store(
-    ports: DrainPorts, lane: Lane, biz: Biz, batch: _Batch, now: datetime
+    ports: DrainPorts, queue_key: QueueKey, biz: Biz, batch: _Batch, now: datetime
 ) -> tuple[list[tuple[QueuedItem, Record]], list[tuple[QueuedItem, Record]]]:
     """Store the records; returns what is stored, and what could not be as the store is away.
 
@@ -303,7 +303,7 @@ def _store(
     while parts:
         part = parts.pop()
         try:
-            ports.store.store_keyed(lane, biz, [record for _, record in part], now)
+            ports.store.store_keyed(queue_key, biz, [record for _, record in part], now)
         except StoreError as error:
             if error.retryable:
                 warn("items could not be stored yet", error)
@@ -318,9 +318,9 @@ def _store(
     return stored, []
 
 
-def _tell(
+def _announce(
     ports: DrainPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     token: str,
     dropped: Sequence[tuple[QueuedItem, str]],
     now: datetime,
@@ -328,24 +328,26 @@ def _tell(
     """Write down what is dropped, once for each kind of reason."""
     reasons = Counter(_told(reason) for _, reason in dropped)
     others = len(dropped)
-    for reason, count in reasons.most_common(MOST_TOLD):
+    for reason, count in reasons.most_common(MOST_REPORTED):
         others -= count
-        _note(ports, lane, JournalLine(at=now, by=token, kind=DROPPED, why=reason, count=count))
+        _note(
+            ports, queue_key, JournalLine(at=now, by=token, kind=DROPPED, why=reason, count=count)
+        )
     if others:
         why = "of other reasons"
-        _note(ports, lane, JournalLine(at=now, by=token, kind=DROPPED, why=why, count=others))
+        _note(ports, queue_key, JournalLine(at=now, by=token, kind=DROPPED, why=why, count=others))
 
 
-def _note(ports: DrainPorts, lane: Lane, line: JournalLine) -> None:
+def _note(ports: DrainPorts, queue_key: QueueKey, line: JournalLine) -> None:
     try:
-        ports.journal.note(lane, line)
+        ports.journal.note(queue_key, line)
     except StoreError as error:
         warn(f"{line.count} items were dropped: {line.why}", error)
 
 
 def _count(
     ports: DrainPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     records: Sequence[Record],
     rejected: Mapping[tuple[str, str], int],
 ) -> None:
@@ -356,7 +358,7 @@ def _count(
     for kind in kinds.keys() | rejected.keys():
         counted = coverage_of(one.fields for one in kinds.get(kind, ()))
         try:
-            ports.coverages.add(lane, *kind, with_rejected(counted, rejected.get(kind, 0)))
+            ports.coverages.add(queue_key, *kind, with_rejected(counted, rejected.get(kind, 0)))
         except StoreError as error:
             warn("the coverage of a rule was not counted", error)
 
@@ -404,17 +406,17 @@ class Drainer:
 
     def drain(self, tree: Tree) -> int:
         """Store what waits, as far as it goes in a while; returns how many items are done with."""
-        lanes = tree.lanes()
-        if not lanes:
+        queues = tree.queues()
+        if not queues:
             return 0
         done = 0
-        for lane, waiting in zip(lanes, self._ports.queue.waiting(lanes), strict=True):
+        for queue_key, waiting in zip(queues, self._ports.queue.waiting(queues), strict=True):
             for _ in range(self._batches if waiting else 0):
                 self._leases += 1
                 token = new_token(self._worker, self._nonce, self._leases)
                 now = self._clock()
                 try:
-                    drained = drain(self._ports, tree, lane, token, now, now + LEASE)
+                    drained = drain(self._ports, tree, queue_key, token, now, now + LEASE)
                 except Exception as error:  # noqa: BLE001  no lane's fault may be another's
                     warn("items could not be stored", error)
                     break

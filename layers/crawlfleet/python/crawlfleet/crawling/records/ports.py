@@ -6,7 +6,7 @@ from typing import Protocol
 
 from crawlfleet.config.documents.rule import RecordSchema
 from crawlfleet.kernel.errors import Problem
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Coverage, QueuedItem
 
 
@@ -29,7 +29,7 @@ class DataQueue(Protocol):
     often it was handed out, so that one that kills its workers can be told.
     """
 
-    def put(self, lane: Lane, items: Sequence[bytes]) -> int:
+    def put(self, queue_key: QueueKey, items: Sequence[bytes]) -> int:
         """Append; returns how many wait. All are taken, or none.
 
         Their ids say when, by one clock for all who put (crawling.records.normalise.put_of).
@@ -41,7 +41,7 @@ class DataQueue(Protocol):
         ...
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self, queue_key: QueueKey, token: str, count: int, now: datetime, until: datetime
     ) -> list[QueuedItem]:
         """Up to ``count`` items, oldest first, those of ended leases before them.
 
@@ -49,18 +49,18 @@ class DataQueue(Protocol):
         """
         ...
 
-    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def finish(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         """They are stored, or dropped for good; returns how many of these the token held."""
         ...
 
-    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def give_back(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         """They could not be stored, through no fault of theirs: the attempt does not count.
 
         Returns how many the token held; they are served next.
         """
         ...
 
-    def waiting(self, lanes: Sequence[Lane]) -> list[int]:
+    def waiting(self, queues: Sequence[QueueKey]) -> list[int]:
         """How many items each lane has, leased ones included."""
         ...
 
@@ -68,10 +68,10 @@ class DataQueue(Protocol):
 class Coverages(Protocol):
     """How many records each rule gave, and of how many each field had a value (SPEC.md H8)."""
 
-    def add(self, lane: Lane, rule: str, version: str, coverage: Coverage) -> None:
+    def add(self, queue_key: QueueKey, rule: str, version: str, coverage: Coverage) -> None:
         """Count."""
         ...
 
-    def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
+    def of(self, queue_key: QueueKey) -> dict[tuple[str, str], Coverage]:
         """All counts by rule and version; of a lane's many versions the latest counted."""
         ...

@@ -14,19 +14,19 @@ from urllib.parse import quote, unquote
 
 from crawlfleet.crawling.extract.coverage import MOST_FIELDS, MOST_VERSIONS, countable
 from crawlfleet.crawling.records.normalise import (
-    LANE_BYTES,
     LEASE_BYTES,
+    QUEUE_BYTES,
     item_ids,
     no_room,
     refuse_large,
 )
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Coverage, QueuedItem
-from crawlfleet.requests.queue.redis.keys import lane_keys
+from crawlfleet.requests.queue.redis.keys import redis_keys
 
 _ADD: Final = Script("crawling/records/add_coverage")
 _HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
@@ -39,7 +39,7 @@ class RedisCoverages:
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def add(self, lane: Lane, rule: str, version: str, coverage: Coverage) -> None:
+    def add(self, queue_key: QueueKey, rule: str, version: str, coverage: Coverage) -> None:
         """Count."""
         fields = countable(coverage).fields
         # No name of a field holds a space or the end of a line this way.
@@ -47,15 +47,15 @@ class RedisCoverages:
         whole(
             self._redis.once(
                 _ADD,
-                (lane_keys(lane).coverage,),
+                (redis_keys(queue_key).coverage,),
                 *(f"{rule} {version}", MOST_VERSIONS, MOST_FIELDS),
                 *(coverage.pages, coverage.records, lines, coverage.rejected),
             )
         )
 
-    def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
+    def of(self, queue_key: QueueKey) -> dict[tuple[str, str], Coverage]:
         """All counts by rule and version; of a lane's many versions the latest counted."""
-        (found,) = several(self._redis.together(("HGETALL", lane_keys(lane).coverage)), 1)
+        (found,) = several(self._redis.together(("HGETALL", redis_keys(queue_key).coverage)), 1)
         if not isinstance(found, dict):
             raise nonsense()
         counts: dict[tuple[str, str], Coverage] = {}
@@ -89,31 +89,31 @@ _COUNT: Final = Script("crawling/records/count_items")
 class RedisDataQueue:
     """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script."""
 
-    def __init__(self, connection: RedisConnection, *, lane_bytes: int = LANE_BYTES) -> None:
+    def __init__(self, connection: RedisConnection, *, queue_bytes: int = QUEUE_BYTES) -> None:
         self._redis = connection
-        self._lane_bytes = lane_bytes
+        self._queue_bytes = queue_bytes
 
-    def put(self, lane: Lane, items: Sequence[bytes]) -> int:
+    def put(self, queue_key: QueueKey, items: Sequence[bytes]) -> int:
         """Append; returns how many wait. All are taken, or none."""
         refuse_large(items)
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         # Named here, so that a call whose answer was lost may be repeated; by the time of the node
         # that has the lane, so that what was put after this is newer, whoever puts it.
         ids = item_ids(whole(self._redis.again(_TIME, (keys.item_queue,))), len(items))
         pairs = [value for pair in zip(ids, items, strict=True) for value in pair]
         names = (keys.items, keys.item_queue, keys.item_bytes)
-        there = whole(self._redis.again(_PUT, names, self._lane_bytes, *pairs))
+        there = whole(self._redis.again(_PUT, names, self._queue_bytes, *pairs))
         if there < 0:
-            raise no_room(lane.biz, len(items))
+            raise no_room(queue_key.biz, len(items))
         return there
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self, queue_key: QueueKey, token: str, count: int, now: datetime, until: datetime
     ) -> list[QueuedItem]:
         """Up to ``count`` items, oldest first, those of ended leases before them."""
         if count < 1:
             return []
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         names = (keys.item_queue, keys.item_leases, keys.items, keys.item_tries)
         found = several(
             self._redis.once(_LEASE, names, *(token, count, LEASE_BYTES, to_ms(now), to_ms(until)))
@@ -126,25 +126,25 @@ class RedisDataQueue:
                 for at in range(0, len(found), 3)
             ]
 
-    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def finish(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         """They are stored, or dropped for good; returns how many of these the token held."""
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         names = (keys.item_leases, keys.items, keys.item_tries, keys.item_bytes)
         return whole(self._redis.once(_FINISH, names, token, *items))
 
-    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+    def give_back(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
         """They could not be stored, through no fault of theirs: the attempt does not count."""
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         names = (keys.item_leases, keys.item_queue, keys.item_tries)
         return whole(self._redis.once(_GIVE_BACK, names, token, *items))
 
-    def waiting(self, lanes: Sequence[Lane]) -> list[int]:
+    def waiting(self, queues: Sequence[QueueKey]) -> list[int]:
         """How many items each lane has, leased ones included.
 
         Of a lane whose node of a cluster is away there are none to be had.
         """
-        if not lanes:
+        if not queues:
             return []
-        each = [((lane_keys(lane).items,), ()) for lane in lanes]
-        answers = several(self._redis.lane_by_lane(_COUNT, each), len(lanes))
+        each = [((redis_keys(queue_key).items,), ()) for queue_key in queues]
+        answers = several(self._redis.queue_by_queue(_COUNT, each), len(queues))
         return [0 if isinstance(one, StoreUnavailableError) else whole(one) for one in answers]

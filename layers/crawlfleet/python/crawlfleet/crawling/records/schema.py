@@ -291,7 +291,7 @@ class SchemaValidator:
         try:
             if compiled.is_valid(fields):
                 return []
-            return list(islice(_mistakes(compiled, fields), MOST_PROBLEMS))
+            return list(islice(_errors(compiled, fields), MOST_PROBLEMS))
         except (ValueError, TypeError, OverflowError) as error:
             # It is in no normal form: a text that is no Unicode, a value that JSON has not.
             return [Problem("", f"cannot be checked: {_first_line(str(error))}")]
@@ -328,7 +328,7 @@ def _compile(schema: RecordSchema) -> "jsonschema_rs.Draft202012Validator":
     )
 
 
-def _mistakes(
+def _errors(
     compiled: "jsonschema_rs.Draft202012Validator", fields: dict[str, object]
 ) -> Iterator[Problem]:
     import jsonschema_rs

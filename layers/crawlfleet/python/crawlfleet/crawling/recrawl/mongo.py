@@ -22,7 +22,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.policies import RecrawlPolicy
 from crawlfleet.crawling.recrawl.policy import META_ROOM, with_room
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Validators, Visit, VisitTotals
 from crawlfleet.requests.mongo.sharding import BY_ID
@@ -60,7 +60,7 @@ class MongoVisits:
         self._meta_room = meta_room
         self._sure: set[tuple[str, str, str]] = set()
 
-    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+    def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
         """See ports.Visits.known."""
         places: dict[Shard, list[bytes]] = defaultdict(list)
         for key in dict.fromkeys(keys):
@@ -69,14 +69,14 @@ class MongoVisits:
         found: dict[str, Visit] = {}
         with border():
             for place, some in places.items():
-                for one in self._at(lane, biz, place).find({"_id": {"$in": some}}, hint=BY_ID):
+                for one in self._at(queue_key, biz, place).find({"_id": {"$in": some}}, hint=BY_ID):
                     visit = _visit(one)
                     standing = found.get(visit.key)
                     if standing is None or standing.visited_at < visit.visited_at:
                         found[visit.key] = visit
         return found
 
-    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+    def saw(self, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]) -> None:
         """See ports.Visits.saw: one round trip a place, and another where a page is new to two."""
         homes: dict[Shard, list[Visit]] = defaultdict(list)
         former: dict[Shard, list[Visit]] = defaultdict(list)
@@ -89,20 +89,20 @@ class MongoVisits:
         policy = biz.recrawl or RecrawlPolicy()
         with border():
             for place, some in homes.items():
-                _keep(self._at(lane, biz, place, made_sure=True), some, policy)
+                _keep(self._at(queue_key, biz, place, made_sure=True), some, policy)
             # Only now: a page that is in two places is found, one that is in none is not.
             for place, some in former.items():
-                self._at(lane, biz, place).bulk_write(
+                self._at(queue_key, biz, place).bulk_write(
                     [DeleteOne(_until(visit), hint=BY_ID) for visit in some], ordered=False
                 )
 
-    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+    def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         """See ports.Visits.due."""
         sized: list[tuple[tuple[datetime, str, Shard, Visit], int]] = []
         places = _all_places(biz)
         with border():
             for place in places:
-                due = self._at(lane, biz, place).find(
+                due = self._at(queue_key, biz, place).find(
                     {"next": {"$lte": now}}, sort=[("next", ASCENDING)], limit=limit, hint=BY_NEXT
                 )
                 # Each place by itself too: what there is no room for is not even read.
@@ -113,14 +113,14 @@ class MongoVisits:
                 ]
         found = with_room(sorted(sized, key=lambda one: one[0][:2])[:limit], self._meta_room)
         if len(places) > 1:
-            found = self._without_copies(lane, biz, found)
+            found = self._without_copies(queue_key, biz, found)
         return [visit for *_, visit in found]
 
     def _without_copies(
-        self, lane: Lane, biz: Biz, found: list[tuple[datetime, str, Shard, Visit]]
+        self, queue_key: QueueKey, biz: Biz, found: list[tuple[datetime, str, Shard, Visit]]
     ) -> list[tuple[datetime, str, Shard, Visit]]:
         """What is not the latest of its page was left behind when that moved: it is removed."""
-        latest = self.known(lane, biz, [key for _, key, *_ in found])
+        latest = self.known(queue_key, biz, [key for _, key, *_ in found])
         standing = {}
         for one in found:
             _, key, place, visit = one
@@ -128,10 +128,12 @@ class MongoVisits:
                 standing[key] = one
             elif key in latest and latest[key].visited_at > visit.visited_at:
                 with border():
-                    self._at(lane, biz, place).delete_one(_until(visit), hint=BY_ID)
+                    self._at(queue_key, biz, place).delete_one(_until(visit), hint=BY_ID)
         return list(standing.values())
 
-    def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:
+    def put_off(
+        self, queue_key: QueueKey, biz: Biz, offs: Sequence[tuple[Visit, datetime]]
+    ) -> list[Visit]:
         """See ports.Visits.put_off: all are marked in one round trip, and read which are ours."""
         token = uuid4().bytes
         places: dict[Shard, list[UpdateOne]] = defaultdict(list)
@@ -145,18 +147,18 @@ class MongoVisits:
         mine: set[str] = set()
         with border():
             for place, updates in places.items():
-                kept = self._at(lane, biz, place)
+                kept = self._at(queue_key, biz, place)
                 kept.bulk_write(updates, ordered=False)
                 mine.update(one["_id"].hex() for one in kept.find(these, {"_id": 1}, hint=BY_ID))
         return [visit for visit in off if visit.key in mine]
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> VisitTotals:
         """See ports.Visits.totals."""
         sums = {name: {"$sum": f"${name}"} for name in ("visits", "changes", "saved")}
         counted: Counter[str] = Counter()
         with border():
             for place in _all_places(biz):
-                kept = self._at(lane, biz, place)
+                kept = self._at(queue_key, biz, place)
                 stages: list[Document] = [
                     {"$match": {"saved": {"$gte": 0}}},
                     {"$group": {"_id": None, "pages": {"$sum": 1}, **sums}},
@@ -169,10 +171,10 @@ class MongoVisits:
         return VisitTotals(**counted)
 
     def _at(
-        self, lane: Lane, biz: Biz, place: Shard, *, made_sure: bool = False
+        self, queue_key: QueueKey, biz: Biz, place: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
-        name = f"{lane.biz}.{biz.collection}_visits"
-        kept = self._nodes.collection(place.node, lane.tenant, place.database, name)
+        name = f"{queue_key.biz}.{biz.collection}_visits"
+        kept = self._nodes.collection(place.node, queue_key.tenant, place.database, name)
         sure = (place.node, kept.database.name, name)
         if made_sure and sure not in self._sure:
             kept.create_indexes(_INDEXES)

@@ -30,7 +30,7 @@ from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.requests.models import (
@@ -50,29 +50,31 @@ from crawlfleet.requests.submission.service import SubmissionPorts, make_room, p
 class Visits(Protocol):
     """Pages by their seed key; kept until nothing was heard of them for the policy's time."""
 
-    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+    def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
         """The visits of these pages; unknown ones are missing."""
         ...
 
-    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+    def saw(self, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]) -> None:
         """Keep these, each unless a later one is kept."""
         ...
 
-    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+    def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         """Pages to be read again by ``now``, longest due first.
 
         Fewer than ``limit`` where what they carry is large (crawling.recrawl.policy.with_room).
         """
         ...
 
-    def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:
+    def put_off(
+        self, queue_key: QueueKey, biz: Biz, offs: Sequence[tuple[Visit, datetime]]
+    ) -> list[Visit]:
         """Put each off until its time; returns, so put off, those that were still due as given.
 
         What somebody else has put off or seen since it was read is left as it is.
         """
         ...
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> VisitTotals:
         """The sums over all pages that are known."""
         ...
 
@@ -111,26 +113,26 @@ def resubmit_due(
     time and no room for stays due.
     """
     count = 0
-    for lane in from_elsewhere(tree.lanes(), now):
-        biz = tree.bizs[lane.tenant][lane.biz]
+    for queue_key in from_elsewhere(tree.queues(), now):
+        biz = tree.bizs[queue_key.tenant][queue_key.biz]
         if biz.recrawl is None or not biz.recrawl.schedule:
             continue
         try:
             for _ in range(ports.steps_a_tick):
                 if time_left() < MARGIN_SECONDS:
                     return count
-                done = resubmit(ports, tree, lane, biz, now)
+                done = resubmit(ports, tree, queue_key, biz, now)
                 count += done
                 if not done:
                     break
         except BacklogFullError as error:
-            warn(f"due pages of {lane.biz} stay due until there is room", error)
+            warn(f"due pages of {queue_key.biz} stay due until there is room", error)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            warn(f"due pages of {lane.biz} could not be submitted", error)
+            warn(f"due pages of {queue_key.biz} could not be submitted", error)
     return count
 
 
-def resubmit(ports: RecrawlPorts, tree: Tree, lane: Lane, biz: Biz, now: datetime) -> int:
+def resubmit(ports: RecrawlPorts, tree: Tree, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
     """Submit the pages of a lane that are longest due, a batch at most; returns how many.
 
     Raises:
@@ -141,26 +143,26 @@ def resubmit(ports: RecrawlPorts, tree: Tree, lane: Lane, biz: Biz, now: datetim
     if policy is None or not policy.schedule:
         return 0
     submission = ports.submission
-    if submission.queue.depth(lane).queued >= ports.ahead:
+    if submission.queue.depth(queue_key).queued >= ports.ahead:
         return 0
-    due = ports.visits.due(lane, biz, now, ports.batch)
+    due = ports.visits.due(queue_key, biz, now, ports.batch)
     if not due:
         return 0
     # The rate is the clients': pages are not due any slower for it.
-    make_room(submission, tree, lane, len(due), replace(biz.intake, per_second=None), now)
-    mine = ports.visits.put_off(lane, biz, [(visit, now + GRACE) for visit in due])
-    bodies = _bodies(submission, lane, biz, mine)
-    stored = _store(submission, lane, biz, bodies, now)
+    make_room(submission, tree, queue_key, len(due), replace(biz.intake, per_second=None), now)
+    mine = ports.visits.put_off(queue_key, biz, [(visit, now + GRACE) for visit in due])
+    bodies = _bodies(submission, queue_key, biz, mine)
+    stored = _store(submission, queue_key, biz, bodies, now)
     # What can be no request any more, its rule being gone, is so tomorrow, too.
     settled = [visit for visit in mine if visit.key in stored or visit.key not in bodies]
     ports.visits.put_off(
-        lane, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
+        queue_key, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
     )
     return len(stored)
 
 
 def _bodies(
-    ports: SubmissionPorts, lane: Lane, biz: Biz, visits: Sequence[Visit]
+    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
 ) -> dict[str, Body]:
     """What the pages' requests are, by key; their rules are frozen as they are now."""
     admission = Admission(biz)
@@ -174,36 +176,36 @@ def _bodies(
             refused.append(InvalidRequestError(body))
     for name in admission.rules:
         if (reader := biz.reader(name)) is not None:
-            ports.rules.freeze(lane, name, reader)
+            ports.rules.freeze(queue_key, name, reader)
     if refused:
-        what = f"{len(refused)} known pages of {lane.biz} are not read again"
+        what = f"{len(refused)} known pages of {queue_key.biz} are not read again"
         warn(what, refused[0])
     return bodies
 
 
 def _store(
-    ports: SubmissionPorts, lane: Lane, biz: Biz, bodies: Mapping[str, Body], now: datetime
+    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, bodies: Mapping[str, Body], now: datetime
 ) -> set[str]:
     """Persist and queue; returns the keys of the pages whose requests are stored."""
     if not bodies:
         return set()
-    ids = ports.ids.take(lane, biz.id_kind, len(bodies))
+    ids = ports.ids.take(queue_key, biz.id_kind, len(bodies))
     queued_at = from_ms(to_ms(now))
     requests = [
         Request(
             id=an_id,
-            tenant=lane.tenant,
-            biz=lane.biz,
+            tenant=queue_key.tenant,
+            biz=queue_key.biz,
             queued_at=queued_at,
             body=body,
             job=f"recrawl.{now:%Y%m%d}",
         )
         for an_id, body in zip(ids, bodies.values(), strict=True)
     ]
-    receipts = persist_and_enqueue(ports, lane, biz, requests, now)
+    receipts = persist_and_enqueue(ports, queue_key, biz, requests, now)
     for receipt in receipts:
         if isinstance(receipt, Refused):
-            warn(f"due pages of {lane.biz} come again", receipt.error)
+            warn(f"due pages of {queue_key.biz} come again", receipt.error)
             break
     return {
         key for key, receipt in zip(bodies, receipts, strict=True) if isinstance(receipt, Accepted)
@@ -215,7 +217,7 @@ def _store(
 
 def prepare(
     visits: Visits,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     claims: Sequence[Claim],
     resolver_of: ResolverOf,
@@ -246,7 +248,7 @@ def prepare(
     if not keys:
         return {}
     try:
-        known = visits.known(lane, biz, list(keys.values()))
+        known = visits.known(queue_key, biz, list(keys.values()))
     except StoreError as error:
         warn("pages are read as if they had never been", error)
         return {}
@@ -285,7 +287,7 @@ def seen(
 # ---- what people ask -----------------------------------------------------------------------------
 
 
-def look_at(
+def get_visit(
     visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, resolver_of: ResolverOf
 ) -> Visit:
     """What is known of one page, by any URL of it: its last visit, by whatever rule.
@@ -294,19 +296,19 @@ def look_at(
         InvalidRequestError: it is no URL.
         NotFoundError: the page was never read, or is forgotten, or the biz remembers none.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     if fault := problem_with(url):
         raise InvalidRequestError.of("url", fault)
     keys = [key.hex() for key in keys_of(url, biz, resolver_of)]
-    found = visits.known(lane, biz, keys)
+    found = visits.known(queue_key, biz, keys)
     if found:
         return max(found.values(), key=lambda visit: visit.visited_at)
     if biz.recrawl is None:
-        raise NotFoundError(f"biz {lane.biz} remembers no pages: its document has no recrawl")
+        raise NotFoundError(f"biz {queue_key.biz} remembers no pages: its document has no recrawl")
     raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
 
 
 def totals(visits: Visits, tree: Tree, tenant: str, biz_name: str, now: datetime) -> VisitTotals:
     """What is known of all pages of a biz together."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    return visits.totals(lane, biz, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    return visits.totals(queue_key, biz, now)

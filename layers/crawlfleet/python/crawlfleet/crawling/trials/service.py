@@ -36,10 +36,10 @@ from crawlfleet.config.validation import ReaderCheck, target_problems
 from crawlfleet.crawling.extract.coverage import countable, coverage_of
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, errand_of
+from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
-from crawlfleet.crawling.records.normalise import normal_form
-from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_TOLD, prepare
+from crawlfleet.crawling.records.normalise import normalised
+from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
 from crawlfleet.crawling.records.ports import Validator
 from crawlfleet.crawling.trials.remote import Failure, Question, RuleTrial, Seen, Tried
 from crawlfleet.kernel.errors import (
@@ -50,9 +50,9 @@ from crawlfleet.kernel.errors import (
     Problem,
 )
 from crawlfleet.kernel.page import Page
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Link, Request, Skipped, Trial
 from crawlfleet.requests.outcomes import reason_of
 from crawlfleet.requests.ports import Executors
@@ -110,7 +110,7 @@ def _by_spider(executors: Executors, spider: Spider, page: Page, body: Body) -> 
                 links.append(one)
             elif isinstance(one, Skipped):
                 left_out_count += 1
-                if len(left_out) < MOST_TOLD:
+                if len(left_out) < MOST_REPORTED:
                     left_out.append(str(one)[:LONGEST_TOLD].encode(errors="replace").decode())
             else:
                 records.append(one)
@@ -174,15 +174,15 @@ async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
         InvalidRequestError: it is no whole question.
         StoreUnavailableError: nobody can say whose turn it is.
     """
-    lane, biz = biz_of(ports.config.current(), question.tenant, question.biz)
+    queue_key, biz = biz_of(ports.config.current(), question.tenant, question.biz)
     reader = question.rule or question.spider
     if reader is None or (question.page is None) == (question.url is None):
         raise InvalidRequestError.of("trial", "needs a reader, and a page or a url")
     if isinstance(reader, Rule) and not question.name:
-        mistakes = _mistakes(reader, biz, ports.check)
+        mistakes = _errors(reader, biz, ports.check)
         if mistakes:
             return Tried(version=reader.version, mistakes=_told(mistakes))
-    held = _held(lane, biz, question, reader, ports)
+    held = _held(queue_key, biz, question, reader, ports)
     page, seen = question.page, None
     if page is None:
         try:
@@ -193,7 +193,7 @@ async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
     return msgspec.structs.replace(_read(ports, held, reader, page), seen=seen)
 
 
-def _mistakes(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
+def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
     """Every mistake of a rule that is in no document yet; each field is blamed once."""
     found = shape_problems(rule)
     if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
@@ -204,21 +204,23 @@ def _mistakes(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
 
 
 def _held(
-    lane: Lane, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialPorts
-) -> Held:
+    queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialPorts
+) -> LeasedRequest:
     """The request that this page would be, for those who go by one; nobody stores it."""
     url = question.url or (question.page.url if question.page is not None else "")
     now = ports.clock()
     body = Body(url=url, rule=question.name, rule_version=reader.version, depth=question.depth)
-    request = Request(id=0, tenant=lane.tenant, biz=lane.biz, queued_at=now, body=body)
-    entry = Entry(0, lane.biz, to_ms(now))
-    return Held(lane, biz, Claim(request=request, entry=entry, token="", attempt=1), reader)
+    request = Request(id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body)
+    entry = Entry(0, queue_key.biz, to_ms(now))
+    return LeasedRequest(
+        queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), reader
+    )
 
 
 # ---- fetching ------------------------------------------------------------------------------------
 
 
-async def _fetched(ports: TrialPorts, held: Held, who: str) -> Page:
+async def _fetched(ports: TrialPorts, held: LeasedRequest, who: str) -> Page:
     """The page.
 
     Raises:
@@ -228,10 +230,10 @@ async def _fetched(ports: TrialPorts, held: Held, who: str) -> Page:
     limits = msgspec.structs.replace(
         fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
     )
-    errand, body = errand_of(tree, held), held.claim.request.body
+    fetch_context, body = fetch_context_of(tree, held), held.claim.request.body
     visit = Visit(ports, held, who, Patience(ports.fetch_seconds, PATIENCE_SECONDS))
     return await visit.ask(
-        lambda passage: ports.fetcher.fetch(body, limits, passage, errand),
+        lambda hop_guard: ports.fetcher.fetch(body, limits, hop_guard, fetch_context),
         lambda page: page.seconds,
     )
 
@@ -268,12 +270,12 @@ def _seen(page: Page) -> Seen:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _read(ports: TrialPorts, held: Held, reader: Rule | Spider, page: Page) -> Tried:
+def _read(ports: TrialPorts, held: LeasedRequest, reader: Rule | Spider, page: Page) -> Tried:
     parts = TrialReading(
         executors=ports.executors, validator=ports.validator, clock=ports.clock, read=ports.read
     )
     body = held.claim.request.body
-    trial = read_page(parts, reader, page, body, held.lane.tenant, held.lane.biz)
+    trial = read_page(parts, reader, page, body, held.queue_key.tenant, held.queue_key.biz)
     if trial.problems:
         problems = _told(trial.problems)
         return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
@@ -299,7 +301,7 @@ def _plain(links: Iterable[Link]) -> Iterator[Link]:
     """Links in the form that travels; one that cannot be stored would not be followed either."""
     for link in links:
         try:
-            yield msgspec.convert(normal_form(msgspec.structs.asdict(link)), Link)
+            yield msgspec.convert(normalised(msgspec.structs.asdict(link)), Link)
         except CrawlfleetError:
             continue
 
@@ -337,7 +339,7 @@ def try_rule(
     >>> try_rule(Rule(fields={"title": Field(css="h1", type="integer")}), page).problems
     (Problem(field='title', message="'Hello' is not an integer"),)
     """
-    problems = rule_mistakes(rule)
+    problems = rule_errors(rule)
     if problems:
         return Trial(problems=problems)
     extractor = RuleExtractor()
@@ -359,7 +361,7 @@ def try_rule(
     )
 
 
-def rule_mistakes(rule: Rule) -> tuple[Problem, ...]:
+def rule_errors(rule: Rule) -> tuple[Problem, ...]:
     """What keeps a rule from being put in force, each field told once."""
     found = shape_problems(rule)
     blamed = {problem.field for problem in found}

@@ -27,7 +27,7 @@ from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane, bound
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
 from crawlfleet.requests.ledger import JournalLine
 from crawlfleet.requests.queue.ports import RequestQueue
 from crawlfleet.requests.queue.stats import together
@@ -42,15 +42,15 @@ MARGIN_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehomingPorts:
+class ReassignmentPorts:
     """What it needs of the world; ``say`` is told what was given over, with its facts."""
 
     recovery: RecoveryPorts
     say: Callable[[str], None]
 
 
-def rehome(
-    ports: RehomingPorts, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
+def reassign_removed_pools(
+    ports: ReassignmentPorts, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
 ) -> int:
     """Note which pools there are, and give over what is bound for those that are gone; how many.
 
@@ -58,7 +58,7 @@ def rehome(
     time for is done by a later tick.
     """
     world = ports.recovery
-    workers = {pulse.card.pool for pulse in world.watch.pulses()}
+    workers = {beats.worker_status.pool for beats in world.detector.heartbeats()}
     there = {*tree.further_pools, *workers} - {MAIN_POOL}
     world.pools.saw(there, now)
     seen = world.pools.known()
@@ -67,15 +67,15 @@ def rehome(
         if now - seen[pool] < GONE_AFTER:
             continue
         left = False
-        for usual in from_elsewhere(tree.lanes(), now):
+        for usual in from_elsewhere(tree.queues(), now):
             if time_left() < MARGIN_SECONDS:
                 return given
-            lane, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]
+            queue_key, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]
             try:
-                if pool not in world.disowning.pools(lane, biz, {pool}, now):
+                if pool not in world.revocation.pools(queue_key, biz, {pool}, now):
                     continue
                 left = True
-                given += _give_over(ports, lane, biz, by, now, time_left)
+                given += _give_over(ports, queue_key, biz, by, now, time_left)
             except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                 left = True
                 warn(f"what {usual.path} has for pool {pool} could not be given over", error)
@@ -85,35 +85,37 @@ def rehome(
 
 
 def _give_over(
-    ports: RehomingPorts,
-    lane: Lane,
+    ports: ReassignmentPorts,
+    queue_key: QueueKey,
     biz: Biz,
     by: str,
     now: datetime,
     time_left: Callable[[], float],
 ) -> int:
-    world, usual = ports.recovery, bound(lane, MAIN_POOL)
-    why = f"nobody has known of pool {lane.pool} for {GONE_AFTER.seconds // 60} minutes"
+    world, usual = ports.recovery, bound(queue_key, MAIN_POOL)
+    why = f"nobody has known of pool {queue_key.pool} for {GONE_AFTER.seconds // 60} minutes"
     given = 0
     while given < MOST and time_left() >= MARGIN_SECONDS:
-        count, entries = world.disowning.give_over(lane, biz, CHUNK, by, f"{why}: anyone's", now)
+        count, entries = world.revocation.give_over(
+            queue_key, biz, CHUNK, by, f"{why}: anyone's", now
+        )
         if not count:
-            _empty(ports, lane)
+            _empty(ports, queue_key)
             break
         given += count
         world.queue.requeue(usual, entries)
     if given:
         line = JournalLine(at=now, by=by, kind="given-over", why=f"{why}: anyone's", count=given)
-        world.journal.note(lane, line)
-        ports.say(f"{given} requests of {lane.path} are anyone's now: {why}")
+        world.journal.note(queue_key, line)
+        ports.say(f"{given} requests of {queue_key.path} are anyone's now: {why}")
     return given
 
 
-def _empty(ports: RehomingPorts, lane: Lane) -> None:
+def _empty(ports: ReassignmentPorts, queue_key: QueueKey) -> None:
     """Drop what the index lists of a lane that has nothing; should its pool return it is filled."""
-    depth = ports.recovery.queue.depth(lane)
+    depth = ports.recovery.queue.depth(queue_key)
     if depth.queued or depth.delayed:
-        ports.recovery.filling.clear(lane, f"given-over.{uuid4().hex[:16]}")
+        ports.recovery.rebuild.clear(queue_key, f"given-over.{uuid4().hex[:16]}")
 
 
 #: Bizs that are named in one warning; what waits is counted of all.
@@ -123,7 +125,7 @@ _QUEUE: Final = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrayPorts:
+class OrphanedQueuePorts:
     """What looking for strays needs of the world."""
 
     bizs: Bizs
@@ -133,9 +135,9 @@ class StrayPorts:
     say: Callable[[str], None]
 
 
-def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
+def report_bizs(ports: OrphanedQueuePorts, tree: Tree, now: datetime) -> int:
     """Tell which bizs there are; returns how many items and requests wait for others."""
-    gone = sorted(ports.bizs.tell(lanes_by_tenant(tree)))
+    gone = sorted(ports.bizs.tell(queues_by_tenant(tree)))
     waiting, away = _waiting_in(gone, ports.data, ports.queue, tree.further_pools)
     stray_items, stray_requests = sums(waiting)
     if waiting or not away:
@@ -146,8 +148,8 @@ def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
         ports.metrics.put(metrics, {}, now)
     if waiting:
         named = "; ".join(
-            f"{lane.tenant}/{lane.biz}: {count} items, {requests} requests"
-            for lane, (count, requests) in list(waiting.items())[:_NAMED]
+            f"{queue_key.tenant}/{queue_key.biz}: {count} items, {requests} requests"
+            for queue_key, (count, requests) in list(waiting.items())[:_NAMED]
         )
         ports.say(
             f"what waits for bizs that are not in the configuration is done by nobody: {named}; "
@@ -156,8 +158,8 @@ def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
     return stray_items + stray_requests
 
 
-def count_strays(
-    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue, pools: Sequence[str] = ()
+def count_orphaned(
+    gone: Sequence[QueueKey], data: DataQueue, queue: RequestQueue, pools: Sequence[str] = ()
 ) -> tuple[int, int]:
     """Items and requests that wait in lanes that there are not, as far as they can be counted.
 
@@ -172,36 +174,36 @@ def count_strays(
 
 
 def _waiting_in(
-    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue, pools: Sequence[str]
-) -> tuple[dict[Lane, tuple[int, int]], int]:
+    gone: Sequence[QueueKey], data: DataQueue, queue: RequestQueue, pools: Sequence[str]
+) -> tuple[dict[QueueKey, tuple[int, int]], int]:
     """What waits in lanes that there are not, by lane; and how many of these are away."""
     items = data.waiting(gone)
-    every = [bound(lane, pool) for lane in gone for pool in (MAIN_POOL, *pools)]
+    every = [bound(queue_key, pool) for queue_key in gone for pool in (MAIN_POOL, *pools)]
     each = iter(queue.depths(every) if every else [])
     depths = [together([next(each) for _ in range(1 + len(pools))]) for _ in gone]
     waiting = {
-        lane: (count, depth.queued + depth.leased + depth.delayed)
-        for lane, count, depth in zip(gone, items, depths, strict=True)
+        queue_key: (count, depth.queued + depth.leased + depth.delayed)
+        for queue_key, count, depth in zip(gone, items, depths, strict=True)
     }
     away = sum(depth.away for depth in depths)
-    return {lane: counts for lane, counts in waiting.items() if any(counts)}, away
+    return {queue_key: counts for queue_key, counts in waiting.items() if any(counts)}, away
 
 
-def sums(waiting: Mapping[Lane, tuple[int, int]]) -> tuple[int, int]:
+def sums(waiting: Mapping[QueueKey, tuple[int, int]]) -> tuple[int, int]:
     """All items and all requests that wait.
 
-    >>> sums({Lane("acme", "gone", "main"): (2, 3), Lane("acme", "old", "main"): (1, 0)})
+    >>> sums({QueueKey("acme", "gone", "main"): (2, 3), QueueKey("acme", "old", "main"): (1, 0)})
     (3, 3)
     """
     items = sum(count for count, _ in waiting.values())
     return items, sum(count for _, count in waiting.values())
 
 
-def lanes_by_tenant(tree: Tree) -> dict[str, list[Lane]]:
+def queues_by_tenant(tree: Tree) -> dict[str, list[QueueKey]]:
     """All lanes by tenant. What waits for a biz whose document is wrong waits for its mending."""
-    lanes: dict[str, list[Lane]] = {tenant: [] for tenant in (*tree.tenants, *tree.bizs)}
-    for lane in tree.lanes():
-        lanes[lane.tenant].append(lane)
+    queues: dict[str, list[QueueKey]] = {tenant: [] for tenant in (*tree.tenants, *tree.bizs)}
+    for queue_key in tree.queues():
+        queues[queue_key.tenant].append(queue_key)
     for tenant, biz in sorted(tree.refused):
-        lanes.setdefault(tenant, []).append(Lane(tenant, biz, _QUEUE))
-    return lanes
+        queues.setdefault(tenant, []).append(QueueKey(tenant, biz, _QUEUE))
+    return queues

@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawlfleet.crawling.politeness.models import Hosts
-from crawlfleet.fleet.ports import PoolBook, Watch
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.fleet.ports import FailureDetector, PoolBook
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ledger import Journal, Ledgers
-from crawlfleet.requests.ports import Disowning, RequestStore
-from crawlfleet.requests.queue.ports import LeaseBook, QueueFilling, RequestQueue
+from crawlfleet.requests.ports import LeaseRevocation, RequestStore
+from crawlfleet.requests.queue.ports import LeaseBook, QueueRebuild, RequestQueue
 
 
 class Bizs(Protocol):
     """Which bizs there are, for those who put items in and see nothing else of the fleet."""
 
-    def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+    def tell(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """These are all lanes there are of these tenants.
 
         Returns lanes of theirs that there are not, though there were, or items were to be put in.
         """
         ...
 
-    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+    def gone(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """What :meth:`tell` would return now; nothing is told.
 
         Raises:
@@ -32,14 +32,14 @@ class Bizs(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchPorts:
+class ReaperPorts:
     """The parts that a look at the workers needs."""
 
-    watch: Watch
+    detector: FailureDetector
     book: LeaseBook
     queue: RequestQueue
     hosts: Hosts
-    disowning: Disowning
+    revocation: LeaseRevocation
     journal: Journal
 
 
@@ -52,11 +52,11 @@ class RecoveryPorts:
 
     store: RequestStore
     ledgers: Ledgers
-    disowning: Disowning
+    revocation: LeaseRevocation
     queue: RequestQueue
-    filling: QueueFilling
+    rebuild: QueueRebuild
     book: LeaseBook
-    watch: Watch
+    detector: FailureDetector
     journal: Journal
     pools: PoolBook
     chunk: int = 5_000

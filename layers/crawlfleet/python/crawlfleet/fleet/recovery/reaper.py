@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import biz_of, every_lane
+from crawlfleet.config.lookup import biz_of, every_queue
 from crawlfleet.crawling.politeness.models import HostReport
 from crawlfleet.fleet.failure_detector import status, worth_a_look
-from crawlfleet.fleet.models import Health, WorkerStatus
-from crawlfleet.fleet.recovery.ports import RecoveryPorts, WatchPorts
+from crawlfleet.fleet.models import Health, WorkerHealth
+from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.ledger import JournalLine
 from crawlfleet.requests.models import Entry
@@ -27,7 +27,7 @@ from crawlfleet.requests.queue.leases import worker_of
 from crawlfleet.requests.queue.ports import LeaseBook
 
 #: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
-TURN: Final = "watch"
+LOCK: Final = "watch"
 EVERY: Final = timedelta(seconds=1)
 TERM: Final = timedelta(seconds=5)
 #: Looks of one who stays to be sure: beyond what the detector takes, and altogether. The scheduler
@@ -39,7 +39,7 @@ CHUNK: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class Reaped:
     """What one look found: dead workers, and how many requests they held.
 
     ``mine`` is False when it was another's turn; ``pools`` are those that the dead were of.
@@ -51,23 +51,23 @@ class Watched:
     returned: int = 0
 
 
-def watch(ports: WatchPorts, tree: Tree, by: str, now: datetime) -> Watched:
+def reap(ports: ReaperPorts, tree: Tree, by: str, now: datetime) -> Reaped:
     """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
-    if not ports.watch.take_turn(TURN, by, EVERY, TERM):
-        return Watched(mine=False)
+    if not ports.detector.acquire_lock(LOCK, by, EVERY, TERM):
+        return Reaped(mine=False)
     try:
         limits = tree.stage.detector
-        found = [status(pulse, limits) for pulse in ports.watch.pulses(worth_a_look(limits))]
+        found = [status(beats, limits) for beats in ports.detector.heartbeats(worth_a_look(limits))]
         dead = {one.worker: one for one in found if one.health is Health.DEAD}
-        returned = _bury(ports, tree, dead, by, now) if dead else 0
-        pools = frozenset(one.card.pool for one in dead.values())
-        return Watched(dead=tuple(dead), pools=pools, returned=returned)
+        returned = _reap(ports, tree, dead, by, now) if dead else 0
+        pools = frozenset(one.worker_status.pool for one in dead.values())
+        return Reaped(dead=tuple(dead), pools=pools, returned=returned)
     finally:
-        ports.watch.end_turn(TURN, by)
+        ports.detector.release_lock(LOCK, by)
 
 
 def stand_watch(
-    ports: WatchPorts, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
+    ports: ReaperPorts, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
 ) -> tuple[str, ...]:
     """Watch for a few seconds if nobody else does; returns the workers that were found dead.
 
@@ -78,43 +78,47 @@ def stand_watch(
     sure_after = worth_a_look(tree.stage.detector)
     began = clock()
     for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
-        found = watch(ports, tree, by, clock())
+        found = reap(ports, tree, by, clock())
         dead += found.dead
-        lanes = every_lane(tree, (pulse.card.pool for pulse in ports.watch.pulses()))
-        if not any(depth.leased or depth.away for depth in ports.queue.depths(lanes)):
+        queues = every_queue(
+            tree, (beats.worker_status.pool for beats in ports.detector.heartbeats())
+        )
+        if not any(depth.leased or depth.away for depth in ports.queue.depths(queues)):
             break
         watched = clock() - began
         # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
-        if not found.mine and len(ports.watch.pulses(watched)) < len(ports.watch.pulses()):
+        if not found.mine and len(ports.detector.heartbeats(watched)) < len(
+            ports.detector.heartbeats()
+        ):
             break
-        if watched > sure_after and not ports.watch.pulses(sure_after):
+        if watched > sure_after and not ports.detector.heartbeats(sure_after):
             break
         pause(EVERY.total_seconds())
     return tuple(dead)
 
 
-def _bury(
-    ports: WatchPorts, tree: Tree, dead: Mapping[str, WorkerStatus], by: str, now: datetime
+def _reap(
+    ports: ReaperPorts, tree: Tree, dead: Mapping[str, WorkerHealth], by: str, now: datetime
 ) -> int:
     returned = 0
-    lanes = every_lane(tree, (one.card.pool for one in dead.values()))
-    for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
+    queues = every_queue(tree, (one.worker_status.pool for one in dead.values()))
+    for queue_key, depth in zip(queues, ports.queue.depths(queues), strict=True):
         if not depth.leased and not depth.away:
             continue
         try:
-            for worker, held in _holders(ports.book, lane, tuple(dead)).items():
+            for worker, held in _holders(ports.book, queue_key, tuple(dead)).items():
                 why = _why(dead[worker])
-                returned += take_back(ports, tree, lane, held, worker, by, why, now)
+                returned += reclaim_leases(ports, tree, queue_key, held, worker, by, why, now)
         except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
             # Recovery finds what belongs to nobody, and the leases have an end.
-            warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
+            warn(f"{queue_key.tenant}/{queue_key.biz} did not get a dead worker's work back", error)
     for worker, one in dead.items():
         _free_hosts(ports, tree, one)
-        ports.watch.bury(worker, one.card.pool)
+        ports.detector.reap(worker, one.worker_status.pool)
     return returned
 
 
-def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
+def _free_hosts(ports: ReaperPorts, tree: Tree, one: WorkerHealth) -> None:
     """Let others ask its hosts for what it asks for no more, as far as it has named them.
 
     What it has begun since its last beat, or could not name, is free when its permits end.
@@ -127,7 +131,7 @@ def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
             running=0,
             limits=stage.host_limits.get(host, stage.hosts),
         )
-        for host, tenant in one.card.hosts
+        for host, tenant in one.worker_status.hosts
     ]
     if not reports:
         return
@@ -138,27 +142,27 @@ def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
 
 
 def _holders(
-    book: LeaseBook, lane: Lane, workers: Sequence[str]
+    book: LeaseBook, queue_key: QueueKey, workers: Sequence[str]
 ) -> dict[str, list[tuple[str, Entry]]]:
     """What each of the workers holds of a lane; the lane's leases are gone through once."""
     held: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
-    for token, entry in book.leases(lane, workers[0] if len(workers) == 1 else None):
+    for token, entry in book.leases(queue_key, workers[0] if len(workers) == 1 else None):
         if (worker := worker_of(token)) in workers:
             held[worker].append((token, entry))
     return held
 
 
-def _why(one: WorkerStatus) -> str:
+def _why(one: WorkerHealth) -> str:
     return (
         f"worker {one.worker} is taken to be dead: "
         f"silent for {one.silent_ms / 1000:.1f} s that were watched, phi {one.phi:.1f}"
     )
 
 
-def take_back(
-    ports: WatchPorts | RecoveryPorts,
+def reclaim_leases(
+    ports: ReaperPorts | RecoveryPorts,
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     held: Sequence[tuple[str, Entry]],
     worker: str,
     by: str,
@@ -166,19 +170,19 @@ def take_back(
     now: datetime,
 ) -> int:
     """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     owned = 0
     for start in range(0, len(held), CHUNK):
         part = held[start : start + CHUNK]
         entries = [entry for _, entry in part]
-        owned += ports.disowning.disown(lane, biz, entries, worker, by, why, now)
+        owned += ports.revocation.revoke(queue_key, biz, entries, worker, by, why, now)
         for token, leased in _by_token(part).items():
-            ports.queue.give_back(lane, token, leased)
+            ports.queue.give_back(queue_key, token, leased)
     if owned:
         # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
         line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
         try:
-            ports.journal.note(lane, line)
+            ports.journal.note(queue_key, line)
         except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
             warn("the journal could not be written", error)
     return len(held)

@@ -14,10 +14,10 @@ from uuid import uuid4
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.fleet.recovery.ports import RecoveryPorts
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.ledger import JournalLine
-from crawlfleet.requests.models import Mark
+from crawlfleet.requests.models import QueueEpoch
 
 #: What waits for its next attempt and is listed at once; more of it is found when it is due.
 DELAYED: Final = 100_000
@@ -28,7 +28,7 @@ SKEW: Final = timedelta(minutes=5)
 MARGIN_SECONDS: Final = 10.0
 
 
-def is_whole(mark: Mark, remembered: Mark | None) -> bool:
+def is_whole(mark: QueueEpoch, remembered: QueueEpoch | None) -> bool:
     """Whether the queue is the one that was filled last, on the server where that was done."""
     return (
         remembered is not None
@@ -38,9 +38,9 @@ def is_whole(mark: Mark, remembered: Mark | None) -> bool:
     )
 
 
-def fill_if_lost(
+def rebuild_if_lost(
     ports: RecoveryPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     by: str,
     now: datetime,
@@ -50,27 +50,27 @@ def fill_if_lost(
 
     A round that ends half-way, or a filler that is killed, leaves a note of how far it has come.
     """
-    mark = ports.filling.mark(lane)
-    remembered = ports.disowning.remembered_mark(lane, biz)
+    mark = ports.rebuild.mark(queue_key)
+    remembered = ports.revocation.remembered_epoch(queue_key, biz)
     if is_whole(mark, remembered):
         return None
     nonce, since = mark.nonce, mark.reached
     if nonce is None or since is None or not nonce.startswith(_stem(mark)):
         nonce, since = f"{_stem(mark)}{uuid4().hex[:16]}", 0
-        ports.filling.clear(lane, nonce)
+        ports.rebuild.clear(queue_key, nonce)
     else:
         since += 1
-    count, complete = _fill(ports, lane, biz, nonce, since, now, time_left)
-    if complete and ports.filling.filled(lane, nonce):
-        ports.disowning.remember_mark(lane, biz, Mark(server=mark.server, nonce=nonce))
+    count, complete = _fill(ports, queue_key, biz, nonce, since, now, time_left)
+    if complete and ports.rebuild.filled(queue_key, nonce):
+        ports.revocation.remember_epoch(queue_key, biz, QueueEpoch(server=mark.server, nonce=nonce))
     if count or remembered is not None:
-        _note(ports, lane, by, now, _reason(mark, remembered), count)
+        _note(ports, queue_key, by, now, _reason(mark, remembered), count)
     return count
 
 
 def _fill(
     ports: RecoveryPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     nonce: str,
     since: int,
@@ -82,32 +82,32 @@ def _fill(
     while True:
         if time_left() < MARGIN_SECONDS:
             return count, False
-        entries = ports.disowning.pending(
-            lane, biz, since=since, before=now + SKEW, now=now, limit=ports.fill_chunk
+        entries = ports.revocation.pending(
+            queue_key, biz, since=since, before=now + SKEW, now=now, limit=ports.fill_chunk
         )
         if not entries:
             break
         reached = entries[-1].ts
-        if not ports.filling.fill(lane, nonce, entries, reached):
+        if not ports.rebuild.fill(queue_key, nonce, entries, reached):
             return count, False  # somebody else has begun anew
         count += len(entries)
         since = reached + 1
         if since > to_ms(now + SKEW):
             break
-    waiting = ports.disowning.waiting(lane, biz, now=now, limit=DELAYED)
+    waiting = ports.revocation.waiting(queue_key, biz, now=now, limit=DELAYED)
     for start in range(0, len(waiting), ports.fill_chunk):
         part = waiting[start : start + ports.fill_chunk]
-        if not ports.filling.fill_delayed(lane, nonce, part):
+        if not ports.rebuild.fill_delayed(queue_key, nonce, part):
             return count, False
     return count + len(waiting), True
 
 
-def _stem(mark: Mark) -> str:
+def _stem(mark: QueueEpoch) -> str:
     """What the nonce of a filling begins with: one begun on another server is no good here."""
     return f"{mark.server[:16]}."
 
 
-def _reason(mark: Mark, remembered: Mark | None) -> str:
+def _reason(mark: QueueEpoch, remembered: QueueEpoch | None) -> str:
     if remembered is None:
         return "its queue had never been filled"
     if mark.reached is not None:
@@ -118,10 +118,12 @@ def _reason(mark: Mark, remembered: Mark | None) -> str:
 
 
 def _note(
-    ports: RecoveryPorts, lane: Lane, by: str, now: datetime, reason: str, count: int
+    ports: RecoveryPorts, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int
 ) -> None:
     why = f"{reason}: queued again from MongoDB"
     try:
-        ports.journal.note(lane, JournalLine(at=now, by=by, kind="filled", why=why, count=count))
+        ports.journal.note(
+            queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count)
+        )
     except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
         warn("the journal could not be written", error)

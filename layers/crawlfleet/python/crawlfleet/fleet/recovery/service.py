@@ -19,19 +19,19 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.recovery.ports import RecoveryPorts
-from crawlfleet.fleet.recovery.reaper import take_back
-from crawlfleet.fleet.recovery.rebuild import fill_if_lost
+from crawlfleet.fleet.recovery.reaper import reclaim_leases
+from crawlfleet.fleet.recovery.rebuild import rebuild_if_lost
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane, bound
+from crawlfleet.kernel.queue_key import QueueKey, bound
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests.ledger import JournalLine
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.queue.leases import each_queued_before, worker_of
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
-TURN: Final = "recover"
+LOCK: Final = "recover"
 EVERY: Final = timedelta(seconds=20)
 TERM: Final = timedelta(seconds=120)
 #: A submission gets this long from MongoDB to Redis before it counts as lost on the way.
@@ -67,46 +67,46 @@ def recover(
     :data:`MARGIN_SECONDS` are left, and each begins with another lane. Without Redis nobody knows
     whose turn it is: then every caller counts what expires, and nothing can be queued anyway.
     """
-    turn = _take_turn(ports, by)
+    turn = _acquire_lock(ports, by)
     if turn is False:
         return Recovered(mine=False)
     found: Counter[str] = Counter()
 
-    def account(lane: Lane, biz: Biz) -> None:
-        found["expired"] += ports.store.expire(lane, biz, now)
-        found["corrected"] += _reconcile(ports, lane, biz, by, now)
+    def account(queue_key: QueueKey, biz: Biz) -> None:
+        found["expired"] += ports.store.expire(queue_key, biz, now)
+        found["corrected"] += _reconcile(ports, queue_key, biz, by, now)
 
-    def queue(lane: Lane, biz: Biz) -> None:
-        filled = fill_if_lost(ports, lane, biz, by, now, time_left)
-        found["requeued"] += _requeue(ports, lane, biz, now) if filled is None else filled
+    def queue(queue_key: QueueKey, biz: Biz) -> None:
+        filled = rebuild_if_lost(ports, queue_key, biz, by, now, time_left)
+        found["requeued"] += _requeue(ports, queue_key, biz, now) if filled is None else filled
         if filled is None:
-            found["orphans"] += _adopt(ports, tree, lane, by, now)
+            found["orphans"] += _reclaim_orphaned(ports, tree, queue_key, by, now)
 
-    def others(lane: Lane, biz: Biz) -> None:
+    def others(queue_key: QueueKey, biz: Biz) -> None:
         # Where no pool is known nothing is asked.
-        for pool in sorted(ports.disowning.pools(lane, biz, known, now)) if known else ():
+        for pool in sorted(ports.revocation.pools(queue_key, biz, known, now)) if known else ():
             if time_left() < MARGIN_SECONDS:
                 break
-            queue(bound(lane, pool), biz)
+            queue(bound(queue_key, pool), biz)
 
     try:
         known = _known_pools(ports, tree)
-        for lane in from_elsewhere(tree.lanes(), now, EVERY):
+        for queue_key in from_elsewhere(tree.queues(), now, EVERY):
             if time_left() < MARGIN_SECONDS:
                 break
-            _, biz = biz_of(tree, lane.tenant, lane.biz)
+            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
             # A biz has one account, and a queue for each pool that anything of it is bound for.
             for part in (account, queue, others):
                 try:
-                    part(lane, biz)
+                    part(queue_key, biz)
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                    name = f"{lane.tenant}/{lane.biz}"
+                    name = f"{queue_key.tenant}/{queue_key.biz}"
                     warn(f"the {part.__name__} of {name} could not be recovered", error)
         if turn:
             _index(ports, tree, now, time_left)
     finally:
         if turn:
-            _end_turn(ports, by)
+            _release_lock(ports, by)
     return Recovered(
         requeued=found["requeued"],
         expired=found["expired"],
@@ -118,13 +118,13 @@ def recover(
 def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
     """Have indexes built where that is cheap; nobody's lane waits for it."""
     end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
-    for lane in from_elsewhere(tree.lanes(), now, EVERY):
+    for queue_key in from_elsewhere(tree.queues(), now, EVERY):
         if time_left() <= end:
             return
-        _, biz = biz_of(tree, lane.tenant, lane.biz)
-        name = f"{lane.tenant}/{lane.biz}"
+        _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+        name = f"{queue_key.tenant}/{queue_key.biz}"
         try:
-            for told in ports.store.index(lane, biz, now, lambda: time_left() - end):
+            for told in ports.store.index(queue_key, biz, now, lambda: time_left() - end):
                 warn(f"an index of {name} is not there", StoreError(told))
         except Exception as error:  # noqa: BLE001  nothing depends on it
             warn(f"the indexes of {name} could not be looked at", error)
@@ -139,70 +139,72 @@ def _known_pools(ports: RecoveryPorts, tree: Tree) -> set[str]:
         return {*tree.further_pools}
 
 
-def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:
+def _acquire_lock(ports: RecoveryPorts, by: str) -> bool | None:
     try:
-        return ports.watch.take_turn(TURN, by, EVERY, TERM)
+        return ports.detector.acquire_lock(LOCK, by, EVERY, TERM)
     except Exception as error:  # noqa: BLE001  what does not need the index is to be done
         warn("whose turn it is to recover is not known", error)
         return None
 
 
-def _end_turn(ports: RecoveryPorts, by: str) -> None:
+def _release_lock(ports: RecoveryPorts, by: str) -> None:
     try:
-        ports.watch.end_turn(TURN, by)
+        ports.detector.release_lock(LOCK, by)
     except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
         warn("the turn to recover could not be given back", error)
 
 
-def _reconcile(ports: RecoveryPorts, lane: Lane, biz: Biz, by: str, now: datetime) -> int:
-    corrections = ports.ledgers.reconcile(lane, biz, now)
+def _reconcile(ports: RecoveryPorts, queue_key: QueueKey, biz: Biz, by: str, now: datetime) -> int:
+    corrections = ports.ledgers.reconcile(queue_key, biz, now)
     for one in corrections:
         line = JournalLine(at=now, by=by, kind="corrected", why=one.why, count=one.count)
-        ports.journal.note(lane, line)
+        ports.journal.note(queue_key, line)
     return len(corrections)
 
 
-def _requeue(ports: RecoveryPorts, lane: Lane, biz: Biz, now: datetime) -> int:
+def _requeue(ports: RecoveryPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
     """Queue what is persisted, and older than all of its priority that is queued, or overdue."""
-    depth = ports.queue.depth(lane)
+    depth = ports.queue.depth(queue_key)
     bounds = each_queued_before(depth, now, SLACK_SECONDS)
     before = tuple(map(from_ms, bounds))
-    entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
+    entries = ports.store.unqueued(queue_key, biz, before=before, now=now - OVERDUE, limit=BATCH)
     # Those overdue may be in the queue since an earlier round, where nobody works: the same bound
     # keeps them from being queued in every round.
     missing = [entry for entry in entries if entry.ts < bounds[entry.priority]]
     # Each call puts its entries before all others, so the oldest go last; whoever dies on the way
     # leaves the oldest out, and those are what the next round looks for.
     for start in reversed(range(0, len(missing), ports.chunk)):
-        ports.queue.requeue(lane, missing[start : start + ports.chunk])
+        ports.queue.requeue(queue_key, missing[start : start + ports.chunk])
     return len(missing)
 
 
-def _adopt(ports: RecoveryPorts, tree: Tree, lane: Lane, by: str, now: datetime) -> int:
+def _reclaim_orphaned(
+    ports: RecoveryPorts, tree: Tree, queue_key: QueueKey, by: str, now: datetime
+) -> int:
     """Take back what is leased to workers that nobody knows: the watch can never bury those."""
     holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
-    for token, entry in ports.book.leases(lane):
+    for token, entry in ports.book.leases(queue_key):
         holders[worker_of(token)].append((token, entry))
     # The truth may know of a lease that the index has forgotten: a claim that was under way when
     # its worker was buried, for one.
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     claimed: dict[str, list[Entry]] = defaultdict(list)
-    for worker, entry in ports.disowning.held(lane, biz, now=now, limit=BATCH):
+    for worker, entry in ports.revocation.held(queue_key, biz, now=now, limit=BATCH):
         claimed[worker].append(entry)
     if not holders and not claimed:
         return 0
     # Looked up after the leases: a worker registers before it leases anything.
-    known = {pulse.worker for pulse in ports.watch.pulses()}
-    if ports.watch.watched_for() < worth_a_look(tree.stage.detector):
+    known = {beats.worker for beats in ports.detector.heartbeats()}
+    if ports.detector.observed_for() < worth_a_look(tree.stage.detector):
         return 0  # Redis has just been emptied or come back: those who live have yet to say so
-    adopted = 0
+    reclaimed = 0
     for worker in (holders.keys() | claimed.keys()) - known:
         why = f"worker {worker} is not known any more"
-        adopted += take_back(ports, tree, lane, holders[worker], worker, by, why, now)
+        reclaimed += reclaim_leases(ports, tree, queue_key, holders[worker], worker, by, why, now)
         listed = {entry for _, entry in holders[worker]}
         forgotten = [entry for entry in claimed[worker] if entry not in listed]
         if forgotten:
-            ports.disowning.disown(lane, biz, forgotten, worker, by, why, now)
-            ports.queue.requeue(lane, forgotten)
-            adopted += len(forgotten)
-    return adopted
+            ports.revocation.revoke(queue_key, biz, forgotten, worker, by, why, now)
+            ports.queue.requeue(queue_key, forgotten)
+            reclaimed += len(forgotten)
+    return reclaimed

@@ -10,14 +10,14 @@ from uuid import uuid4
 import msgspec
 
 from crawlfleet.fleet.failure_detector import (
+    DETECTOR_LAPSE,
     LIVENESS,
     MEMORY,
     WAKE_TERM,
-    WATCH_LAPSE,
     WINDOW,
     Presence,
 )
-from crawlfleet.fleet.models import Card, Pulse
+from crawlfleet.fleet.models import WorkerHeartbeats, WorkerStatus
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import server_time
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
@@ -25,12 +25,12 @@ from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.kernel.time import to_ms
 
 _BEAT: Final = Script("fleet/redis/beat")
-_BURY: Final = Script("fleet/redis/bury")
+_REAP: Final = Script("fleet/redis/bury")
 _RESERVE_WAKE: Final = Script("fleet/redis/reserve_wake")
 _RETIRE: Final = Script("fleet/redis/retire")
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NO_CARD: Final = Card()
+_NO_STATUS: Final = WorkerStatus()
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -56,7 +56,7 @@ class RedisWorkers:
         self._liveness = liveness
         self._keys = fleet_keys(fleet, pool)
 
-    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus = _NO_STATUS) -> bool:
         """The worker lives; True if it was known.
 
         Its first beat takes the place of one reserved wake-up. ``now`` is what :meth:`live` and
@@ -69,13 +69,18 @@ class RedisWorkers:
             _BEAT,
             (keys.workers, keys.wakes, keys.pulses, keys.intervals, keys.cards, keys.watch),
             *(worker, presence.now_ms, presence.live_after_ms, presence.forget_ms),
-            *(_encode(card), WINDOW, MEMORY // _MILLISECOND, WATCH_LAPSE // _MILLISECOND),
+            *(
+                _encode(worker_status),
+                WINDOW,
+                MEMORY // _MILLISECOND,
+                DETECTOR_LAPSE // _MILLISECOND,
+            ),
         )
         return whole(known) == 1
 
     def leave(self, worker: str) -> None:
         """The worker ends of its own will; nothing is kept of it."""
-        whole(self._redis.again(_BURY, mortal_keys(self._keys), worker))
+        whole(self._redis.again(_REAP, mortal_keys(self._keys), worker))
 
     def retire(self, worker: str, now: datetime, least: int) -> bool:
         """The worker ends, unless fewer than ``least`` others live; whether it has.
@@ -134,14 +139,14 @@ def mortal_keys(keys: FleetKeys) -> tuple[str, str, str, str, str]:
     return keys.workers, keys.pulses, keys.intervals, keys.cards, keys.leaving
 
 
-_TAKE_TURN: Final = Script("fleet/redis/take_turn")
-_END_TURN: Final = Script("fleet/redis/end_turn")
-_PULSES: Final = Script("fleet/redis/pulses")
+_ACQUIRE_LOCK: Final = Script("fleet/redis/take_turn")
+_RELEASE_LOCK: Final = Script("fleet/redis/end_turn")
+_HEARTBEATS: Final = Script("fleet/redis/pulses")
 _FOR_EVER_MS: Final = 2**52
-_decode: Final = msgspec.json.Decoder(Card).decode
+_decode: Final = msgspec.json.Decoder(WorkerStatus).decode
 
 
-class RedisWatch:
+class RedisFailureDetector:
     """A :class:`~crawlfleet.ports.Watch` over the workers that beat on the same Redis.
 
     The fleet is watched as long as somebody looks or beats at least every ``lapse``: either shows
@@ -158,7 +163,7 @@ class RedisWatch:
         self,
         connection: RedisConnection,
         *,
-        lapse: timedelta = WATCH_LAPSE,
+        lapse: timedelta = DETECTOR_LAPSE,
         fleet: str = "fleet",
     ) -> None:
         self._redis = connection
@@ -166,23 +171,23 @@ class RedisWatch:
         self._fleet = fleet
         self._keys = fleet_keys(fleet)
 
-    def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
+    def acquire_lock(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
         """Whether the holder is to do ``name`` now.
 
         Not repeated when the answer is lost: a turn that nobody knows of ends after its term.
         """
         answer = self._redis.once(
-            _TAKE_TURN,
+            _ACQUIRE_LOCK,
             (self._keys.turns,),
             *(name, holder, every // _MILLISECOND, term // _MILLISECOND),
         )
         return whole(answer) == 1
 
-    def end_turn(self, name: str, holder: str) -> None:
+    def release_lock(self, name: str, holder: str) -> None:
         """The holder is done; no effect if the turn is another's now."""
-        whole(self._redis.again(_END_TURN, (self._keys.turns,), name, holder))
+        whole(self._redis.again(_RELEASE_LOCK, (self._keys.turns,), name, holder))
 
-    def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
+    def heartbeats(self, silent_for: timedelta | None = None) -> list[WorkerHeartbeats]:
         """Known workers, the longest silent first; nothing is read of those that are not asked for.
 
         A look costs by the workers it returns, not by the fleet.
@@ -190,46 +195,46 @@ class RedisWatch:
         keys = self._keys
         found = several(
             self._redis.again(
-                _PULSES,
+                _HEARTBEATS,
                 (keys.pulses, keys.intervals, keys.cards, keys.watch),
                 *((silent_for or timedelta()) // _MILLISECOND, self._lapse_ms),
             )
         )
         with self._redis.translated():
-            _, *pulses = found
-            return [_pulse(several(one, 5)) for one in pulses]
+            _, *heartbeats = found
+            return [_beats(several(one, 5)) for one in heartbeats]
 
-    def watched_for(self) -> timedelta:
+    def observed_for(self) -> timedelta:
         """How long the fleet has been watched without a lapse; nearly nothing after a flush."""
         keys = self._keys
         shape = (keys.pulses, keys.intervals, keys.cards, keys.watch)
         # Nobody is silent for longer than for ever: no worker is read.
-        found = several(self._redis.again(_PULSES, shape, _FOR_EVER_MS, self._lapse_ms), 1)
+        found = several(self._redis.again(_HEARTBEATS, shape, _FOR_EVER_MS, self._lapse_ms), 1)
         return whole(found[0]) * _MILLISECOND
 
-    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
+    def reap(self, worker: str, pool: str = MAIN_POOL) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more.
 
         Not repeated when the answer is lost: it says whether it was this call that buried it.
         """
         keys = mortal_keys(fleet_keys(self._fleet, pool))
-        return whole(self._redis.once(_BURY, keys, worker)) == 1
+        return whole(self._redis.once(_REAP, keys, worker)) == 1
 
 
-def _pulse(answer: list[object]) -> Pulse:
-    worker, silent_ms, intervals, card, beat_ms = answer
-    return Pulse(
+def _beats(answer: list[object]) -> WorkerHeartbeats:
+    worker, silent_ms, intervals, worker_status, beat_ms = answer
+    return WorkerHeartbeats(
         worker=text(worker).decode(),
         silent_ms=whole(silent_ms),
         beat_ms=whole(beat_ms),
         intervals=tuple(int(interval) for interval in text(intervals).split()),
-        card=_card(text(card)),
+        worker_status=_worker_status(text(worker_status)),
     )
 
 
-def _card(found: bytes) -> Card:
+def _worker_status(found: bytes) -> WorkerStatus:
     """What the worker says of itself; nothing if a version of ours wrote it that says it unlike."""
     try:
         return _decode(found)
     except msgspec.DecodeError:
-        return Card()
+        return WorkerStatus()

@@ -15,27 +15,27 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from crawlfleet.fleet.autoscaler import MOST_PACES, PACE_WEIGHT
+from crawlfleet.fleet.autoscaler import MOST_THROUGHPUTS, THROUGHPUT_WEIGHT
 from crawlfleet.fleet.failure_detector import Presence
 from crawlfleet.fleet.models import (
     BETWEEN_SECONDS,
     FLEET_POOL,
     MOST_BETWEEN,
-    Mustered,
-    Shown,
-    Staff,
-    Staffed,
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
     Ticked,
     TickPart,
 )
 from crawlfleet.fleet.staffing import FRESH_MS
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.requests.queue.redis.keys import bizs_key
 
-_STAFFING: Final = Script("fleet/redis/staffing")
+_TARGET: Final = Script("fleet/redis/staffing")
 _MUSTER: Final = Script("fleet/redis/muster")
 _IDLE_NEEDS: Final = Script("fleet/redis/idle_needs")
 #: No decision has this version.
@@ -43,10 +43,10 @@ _READ_ONLY: Final = -1
 #: Stands for what is allowed where that is not known.
 _UNKNOWN: Final = -1
 
-_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
-class RedisStaffing:
+class RedisScalingTargets:
     """A :class:`~crawlfleet.ports.Staffing`.
 
     Args:
@@ -62,25 +62,25 @@ class RedisStaffing:
     def _keys_of(self, pool: str) -> FleetKeys:
         return fleet_keys(self._fleet, MAIN_POOL if pool == FLEET_POOL else pool)
 
-    def read(self, pool: str) -> Staffed:
+    def read(self, pool: str) -> ScalingState:
         """What stands."""
         return self._ask(pool, _READ_ONLY, "")[1]
 
-    def settle(self, pool: str, read: Staffed, staff: Staff) -> bool:
+    def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
         """Make it the decision that stands, unless another was made since ``read``.
 
         Repeated because the answer was lost, it finds itself, which is another: whoever reads again
         sees that it stands.
         """
-        allowed = _UNKNOWN if staff.allowed is None else staff.allowed
-        figures = f"{staff.needed} {staff.kept} {staff.at_ms} {staff.quiet_ms} {staff.peak}"
+        allowed = _UNKNOWN if target.allowed is None else target.allowed
+        figures = f"{target.needed} {target.kept} {target.at_ms} {target.quiet_ms} {target.peak}"
         figures = f"{figures} {allowed}"
-        if staff.floor or staff.stated:
+        if target.floor or target.stated:
             # Left out where nobody states needs: a version that knows of none reads it, too.
-            figures = f"{figures} {staff.floor} {staff.stated}"
+            figures = f"{figures} {target.floor} {target.stated}"
         return self._ask(pool, read.version, figures)[0]
 
-    def paces(self, pool: str) -> dict[str, float]:
+    def throughputs(self, pool: str) -> dict[str, float]:
         """What workers have shown of lanes."""
         (answer,) = several(self._redis.together(("HGETALL", self._keys.paces)), 1)
         with self._redis.translated():
@@ -93,26 +93,26 @@ class RedisStaffing:
                 if text(name).startswith(mine)
             }
 
-    def muster(
+    def report_throughput(
         self,
         pool: str,
         worker: str,
-        pace: Shown | None,
+        throughput: Throughput | None,
         now: datetime,
-        paces: Mapping[str, Shown] = _NONE,
-    ) -> Mustered:
+        throughputs: Mapping[str, Throughput] = _NONE,
+    ) -> ThroughputReply:
         """A worker says what it can do; whether it is to leave."""
-        shown = [word for lane, one in paces.items() for word in (lane, _said(one))]
+        shown = [word for queue_key, one in throughputs.items() for word in (queue_key, _said(one))]
         keys = self._keys_of(pool)
         told = self._redis.again(
             _MUSTER,
             (keys.staff, keys.leaving, keys.workers, keys.paces),
-            *(pool, worker, "" if pace is None else _said(pace), PACE_WEIGHT),
-            *(Presence.at(now).live_after_ms, FRESH_MS, MOST_PACES),
+            *(pool, worker, "" if throughput is None else _said(throughput), THROUGHPUT_WEIGHT),
+            *(Presence.at(now).live_after_ms, FRESH_MS, MOST_THROUGHPUTS),
             *shown,
         )
         leaves, others, floor = several(told, 3)
-        return Mustered(leaves=whole(leaves) == 1, others=whole(others), floor=whole(floor))
+        return ThroughputReply(leaves=whole(leaves) == 1, others=whole(others), floor=whole(floor))
 
     def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
         """Seconds since those that state needs were at work."""
@@ -125,14 +125,14 @@ class RedisStaffing:
                 raise nonsense()
         return {name: whole(ms) / 1_000 for name, ms in zip(names, found, strict=True)}
 
-    def _ask(self, pool: str, version: int, figures: str) -> tuple[bool, Staffed]:
+    def _ask(self, pool: str, version: int, figures: str) -> tuple[bool, ScalingState]:
         keys = self._keys.staff, self._keys_of(pool).leaving
-        answer = several(self._redis.again(_STAFFING, keys, pool, version, figures), 5)
-        decided, now_ms, standing, pace, leaving = answer
+        answer = several(self._redis.again(_TARGET, keys, pool, version, figures), 5)
+        decided, now_ms, standing, throughput, leaving = answer
         with self._redis.translated():
-            found = Staffed(
+            found = ScalingState(
                 now_ms=whole(now_ms),
-                pace=None if pace is None else float(text(pace)),
+                throughput=None if throughput is None else float(text(throughput)),
                 leaving=whole(leaving),
             )
             if standing is None:
@@ -146,7 +146,7 @@ class RedisStaffing:
             number, needed, kept, at_ms, quiet_ms, peak, allowed, floor, stated = (*numbers, 0, 0)[
                 :9
             ]
-            staff = Staff(
+            target = ScalingTarget(
                 needed=needed,
                 kept=kept,
                 at_ms=at_ms,
@@ -156,22 +156,22 @@ class RedisStaffing:
                 floor=floor,
                 stated=stated,
             )
-            return whole(decided) == 1, Staffed(
-                staff=staff,
+            return whole(decided) == 1, ScalingState(
+                target=target,
                 version=number,
                 now_ms=found.now_ms,
-                pace=found.pace,
+                throughput=found.throughput,
                 leaving=found.leaving,
             )
 
 
-def _said(shown: Shown) -> str:
+def _said(shown: Throughput) -> str:
     """What was shown, as muster reads it."""
-    return f"{'>' if shown.is_least else ''}{shown.pace:.6g}"
+    return f"{'>' if shown.is_least else ''}{shown.per_second:.6g}"
 
 
 _TICK: Final = Script("fleet/redis/tick")
-_TELL_FAULT: Final = Script("fleet/redis/tell_fault")
+_REPORT_FAULT: Final = Script("fleet/redis/tell_fault")
 
 
 class RedisTicks:
@@ -203,11 +203,11 @@ class RedisTicks:
         told = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
         several(self._redis.again(_TICK, self._keys, " ".join(told), self._life_ms), 3)
 
-    def tell_fault(self, part: TickPart, what: str) -> None:
+    def report_fault(self, part: TickPart, what: str) -> None:
         """See ports.Ticks.tell_fault."""
         whole(
             self._redis.again(
-                _TELL_FAULT, self._keys[1:], f"{part} {what}", self._life_ms, self._most
+                _REPORT_FAULT, self._keys[1:], f"{part} {what}", self._life_ms, self._most
             )
         )
 
@@ -230,7 +230,7 @@ class RedisTicks:
             )
 
 
-_TELL: Final = Script("fleet/redis/tell_bizs")
+_REPORT: Final = Script("fleet/redis/tell_bizs")
 _GONE: Final = Script("fleet/redis/gone_bizs")
 _ASK: Final = Script("fleet/redis/ask_biz")
 
@@ -245,24 +245,26 @@ class RedisBizs:
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+    def tell(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """See ports.Bizs.tell."""
-        return self._gone(_TELL, lanes)[0]
+        return self._gone(_REPORT, queues)[0]
 
-    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+    def gone(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """See ports.Bizs.gone."""
-        gone, away = self._gone(_GONE, lanes)
+        gone, away = self._gone(_GONE, queues)
         if away:
-            said = f"of {away} of {len(lanes)} tenants nobody can say which bizs are gone"
+            said = f"of {away} of {len(queues)} tenants nobody can say which bizs are gone"
             raise StoreUnavailableError("redis", said)
         return gone
 
-    def _gone(self, script: Script, lanes: Mapping[str, Sequence[Lane]]) -> tuple[list[Lane], int]:
+    def _gone(
+        self, script: Script, queues: Mapping[str, Sequence[QueueKey]]
+    ) -> tuple[list[QueueKey], int]:
         """The lanes that are gone, and of how many tenants nobody can say."""
-        tenants = sorted(lanes)
-        telling = [_telling(tenant, lanes[tenant]) for tenant in tenants]
-        answers = self._redis.as_far_as_may_be(script, telling)
-        gone: list[Lane] = []
+        tenants = sorted(queues)
+        notification_state = [_reporting(tenant, queues[tenant]) for tenant in tenants]
+        answers = self._redis.as_far_as_may_be(script, notification_state)
+        gone: list[QueueKey] = []
         away = 0
         with self._redis.translated():
             for tenant, answer in zip(tenants, answers, strict=True):
@@ -271,16 +273,18 @@ class RedisBizs:
                     continue
                 words = [text(word).decode() for word in several(answer)]
                 gone += [
-                    Lane(tenant, biz, queue)
+                    QueueKey(tenant, biz, queue)
                     for biz, queue in zip(words[::2], words[1::2], strict=True)
                 ]
         return gone, away
 
-    def ask(self, lane: Lane) -> tuple[bool | None, list[str]]:
+    def ask(self, queue_key: QueueKey) -> tuple[bool | None, list[str]]:
         """Whether the tenant has the biz, None if nobody has said; and some of those it has."""
         found = several(
             self._redis.again(
-                _ASK, (bizs_key(lane.tenant),), *(lane.biz, lane.queue, _MOST, _SHOWN)
+                _ASK,
+                (bizs_key(queue_key.tenant),),
+                *(queue_key.biz, queue_key.queue, _MOST, _SHOWN),
             )
         )
         if not found:
@@ -291,5 +295,7 @@ class RedisBizs:
         return None if said < 0 else said == 1, others
 
 
-def _telling(tenant: str, lanes: Iterable[Lane]) -> tuple[tuple[str], list[str]]:
-    return (bizs_key(tenant),), [word for lane in lanes for word in (lane.biz, lane.queue)]
+def _reporting(tenant: str, queues: Iterable[QueueKey]) -> tuple[tuple[str], list[str]]:
+    return (bizs_key(tenant),), [
+        word for queue_key in queues for word in (queue_key.biz, queue_key.queue)
+    ]

@@ -22,23 +22,23 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.jobs.bidding import listing as declining
 from crawlfleet.jobs.bidding.listing import Decided, Step
 from crawlfleet.jobs.bidding.models import (
     Application,
     Bid,
     JobKey,
+    ListingState,
     Offer,
     Offered,
-    OfferState,
     Standing,
     Wanted,
 )
 from crawlfleet.jobs.bidding.ports import JobBoard
 from crawlfleet.jobs.bidding.selection import award
 from crawlfleet.jobs.bidding.selection import said as wanted_by
-from crawlfleet.jobs.expansion import after_trouble
+from crawlfleet.jobs.expansion import backoff_after
 from crawlfleet.jobs.models import Job, JobState
 from crawlfleet.jobs.ports import DemandStore, JobStore
 from crawlfleet.jobs.spiders.starts import url_at
@@ -58,14 +58,16 @@ _CROWDED: Final = "as many jobs wait for a worker as may: it is offered when som
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardingPorts:
+class ListingPorts:
     """What it needs of the world."""
 
     jobs: JobStore
     board: JobBoard
 
 
-def offer_job(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> Offered:
+def list_for_bids(
+    board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime
+) -> Offered:
     """Put a job on the board that has all of its start; one that is there stays as it is.
 
     Its biz's weight is what its award costs its tenant. Who runs the stage writes that, no tenant.
@@ -87,8 +89,8 @@ def offer_job(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: dat
     return board.offer(offer, now, timedelta(seconds=terms.wait_seconds))
 
 
-def offer_missing(
-    ports: BoardingPorts,
+def relist_missing(
+    ports: ListingPorts,
     tree: Tree,
     terms: BiddingTerms,
     clock: Callable[[], datetime],
@@ -115,7 +117,7 @@ def offer_missing(
                 except StoreUnavailableError:
                     raise
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                    trouble, wait = _trouble(error), max(AGAIN, after_trouble(job.troubles))
+                    trouble, wait = _trouble(error), max(AGAIN, backoff_after(job.troubles))
                     warn(f"job {'/'.join(job.key)} cannot wait for a worker", error)
             ports.jobs.look(job, clock(), trouble, clock() + wait)
         if len(due) < JOBS_A_ROUND:
@@ -124,7 +126,7 @@ def offer_missing(
 
 
 def _offer(
-    ports: BoardingPorts,
+    ports: ListingPorts,
     tree: Tree,
     terms: BiddingTerms,
     key: tuple[str, str, str],
@@ -135,7 +137,7 @@ def _offer(
     job = ports.jobs.get(*key)
     if job is None or job.state is not JobState.PLACING:
         return None
-    return offer_job(ports.board, terms, biz, job, now)
+    return list_for_bids(ports.board, terms, biz, job, now)
 
 
 def _trouble(error: Exception) -> str:
@@ -147,10 +149,10 @@ def _trouble(error: Exception) -> str:
 
 
 #: Turns' names, how often they come round, and after what a holder that vanished loses one.
-TURN: Final = "awarding"
+LOCK: Final = "awarding"
 EVERY: Final = timedelta(seconds=1)
-FILL_TURN: Final = "boarding"
-FILL_EVERY: Final = timedelta(seconds=5)
+FILL_LOCK: Final = "boarding"
+RELIST_EVERY: Final = timedelta(seconds=5)
 #: Where jobs wait for nobody it is looked so often whether some still do.
 OFF_EVERY: Final = timedelta(seconds=30)
 TERM: Final = timedelta(seconds=30)
@@ -170,13 +172,13 @@ class AwardingPorts:
     jobs: JobStore
     board: JobBoard
     demands: DemandStore
-    watch: Watch
+    detector: FailureDetector
     say: Callable[..., None]
 
     @property
-    def boarding(self) -> BoardingPorts:
+    def listing_jobs(self) -> ListingPorts:
         """As much as filling the board needs."""
-        return BoardingPorts(jobs=self.jobs, board=self.board)
+        return ListingPorts(jobs=self.jobs, board=self.board)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -208,7 +210,7 @@ def award_jobs(
         StoreUnavailableError: Redis, or the home node, does not answer.
     """
     terms = tree.stage.bidding
-    if not ports.watch.take_turn(TURN, by, OFF_EVERY if terms is None else EVERY, TERM):
+    if not ports.detector.acquire_lock(LOCK, by, OFF_EVERY if terms is None else EVERY, TERM):
         return Awarded(mine=False)
     done = Awarded()
     try:
@@ -217,12 +219,12 @@ def award_jobs(
         else:
             _round(ports, tree, terms, clock, time_left, done)
     finally:
-        ports.watch.end_turn(TURN, by)
-    if terms is not None and ports.watch.take_turn(FILL_TURN, by, FILL_EVERY, TERM):
+        ports.detector.release_lock(LOCK, by)
+    if terms is not None and ports.detector.acquire_lock(FILL_LOCK, by, RELIST_EVERY, TERM):
         try:
-            done.offered = offer_missing(ports.boarding, tree, terms, clock, time_left)
+            done.offered = relist_missing(ports.listing_jobs, tree, terms, clock, time_left)
         finally:
-            ports.watch.end_turn(FILL_TURN, by)
+            ports.detector.release_lock(FILL_LOCK, by)
     return done
 
 
@@ -255,7 +257,7 @@ def _award(
     ports: AwardingPorts, terms: BiddingTerms, key: JobKey, now: datetime, done: Awarded
 ) -> None:
     found = ports.board.read(key)
-    if found is None or found[0].state is not OfferState.APPLIED:
+    if found is None or found[0].state is not ListingState.APPLIED:
         return
     standing, bids = found
     applications = []
@@ -313,7 +315,7 @@ def _wait_on(
     if job is None or job.state is not JobState.PLACING:
         ports.board.withdraw(key)  # cancelled, or placed by a winner that was late
         return
-    if found is None or found[0].state is not OfferState.WAITING:
+    if found is None or found[0].state is not ListingState.WAITING:
         return
     standing = found[0]
     times, notes = standing.offer.lowered, standing.why_not
@@ -335,7 +337,7 @@ def _wait_on(
 def _said(ports: AwardingPorts, job: Job, standing: Standing, decided: Decided) -> str:
     """Why a job is given up, for people: with what it wants, unless its site is what keeps it."""
     why, offered = decided.why, declining.told(standing.why_not, decided.unheard)
-    if declining.is_unanswered(standing.why_not):
+    if declining.is_link_fault(standing.why_not):
         return f"{why}: {offered}"
     wanted = _WANTED.decode(standing.offer.document)
     demand = demand_of(ports.demands, job.tenant, job.biz, wanted.spider)

@@ -31,18 +31,18 @@ from crawlfleet.jobs.bidding.models import (
     Applied,
     Decline,
     JobKey,
-    NotJudged,
+    ListingState,
     Offer,
-    OfferState,
     Probe,
     Standing,
+    UnknownLink,
     Wanted,
     WhyNot,
 )
 from crawlfleet.jobs.bidding.ports import JobBoard
-from crawlfleet.jobs.bidding.probing import ProbingPorts, Ways
+from crawlfleet.jobs.bidding.probing import LinkProbes, ProbingPorts
 from crawlfleet.jobs.bidding.selection import after, fits, most
-from crawlfleet.jobs.expansion import after_trouble
+from crawlfleet.jobs.expansion import backoff_after
 from crawlfleet.jobs.ports import DemandStore, JobStore
 from crawlfleet.jobs.spiders.models import LinkNeeds
 from crawlfleet.jobs.usage import JobDemand, Usage
@@ -53,7 +53,7 @@ from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Threaded
 
 
-class Leftover:
+class RemainingResources:
     """The readings of one worker, less what it has won and they do not show yet.
 
     To be made before the worker begins to work: what it has when it does nothing is read then, and
@@ -103,11 +103,11 @@ _PLACE_WITHIN: Final = BEGUN - timedelta(seconds=15)
 
 _WANTED: Final = msgspec.json.Decoder(Wanted)
 #: A way that cannot be faulted, for whoever is judged without it.
-_ANY_WAY: Final = 0.0
+_PERFECT_LINK: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyingPorts:
+class BidderPorts:
     """What a worker needs to apply."""
 
     config: ConfigCentre
@@ -136,7 +136,7 @@ class _Won:
     at: datetime
 
 
-class Applying:
+class Bidder:
     """The applications of one worker.
 
     Args:
@@ -149,7 +149,7 @@ class Applying:
 
     def __init__(
         self,
-        ports: ApplyingPorts,
+        ports: BidderPorts,
         pool: str,
         worker: str,
         threaded: Threaded,
@@ -161,9 +161,9 @@ class Applying:
         self._threaded = threaded
         self._time_left = time_left
         self._passed: dict[JobKey, _Passed] = {}
-        self._ways = Ways(ports.probing, pool, worker)
+        self._ways = LinkProbes(ports.probing, pool, worker)
         self._demands: dict[tuple[str, str, str], tuple[datetime, JobDemand]] = {}
-        self._left = Leftover(ports.readings)
+        self._left = RemainingResources(ports.readings)
         self._won: _Won | None = None
         self._is_open = False
         self._has_looked = False
@@ -221,7 +221,7 @@ class Applying:
             if self._time_left() > MARGIN_SECONDS:
                 await self._choose(terms)
             self._has_looked = True
-        elif standing.state is OfferState.AWARDED:
+        elif standing.state is ListingState.AWARDED:
             await self._begin(standing)
         return OPEN_SECONDS if self._is_open else ROUND_SECONDS
 
@@ -376,13 +376,13 @@ class Applying:
         offer: Offer,
         wanted: Wanted,
         demand: JobDemand,
-        way: Probe | NotJudged,
+        way: Probe | UnknownLink,
         terms: BiddingTerms,
     ) -> Application | Decline:
         """The application for a job, or why there is none; it is passed over for a while then."""
         now = self._ports.clock()
         link, probe = wanted.link, way
-        if isinstance(probe, NotJudged):
+        if isinstance(probe, UnknownLink):
             passed = self._passed.get(offer.key)
             since = now if passed is None else passed.unjudged_since or now
             patience = min(timedelta(seconds=terms.wait_seconds), LONGEST_UNJUDGED)
@@ -391,13 +391,13 @@ class Applying:
                 self._pass(offer, again, unjudged_since=since)
                 return Decline(kind=WhyNot.UNJUDGED, lowered=offer.lowered, why=probe.why)
             link, why = LinkNeeds(), probe.why
-            probe = Probe(at=now, seconds=_ANY_WAY)
+            probe = Probe(at=now, seconds=_PERFECT_LINK)
             told = Probe(at=now, fault=f"not judged: {why}")
         else:
             told = probe
         if probe.seconds is None:
             faults = self._faults(offer)
-            wait = min(after_trouble(faults), LONGEST_PASS)
+            wait = min(backoff_after(faults), LONGEST_PASS)
             self._pass(offer, wait, faults=faults + 1)
             why = probe.fault or "nothing was read"
             return Decline(kind=WhyNot.AWAY, lowered=offer.lowered, why=why)

@@ -46,7 +46,7 @@ SCALE: Final = 1_000_000
 MOST_WEIGHT: Final = 1_000
 HIGHEST_PRIORITY: Final = 10
 
-OFFER_BYTES: Final = 8_192
+LISTING_BYTES: Final = 8_192
 APPLICATION_BYTES: Final = 2_048
 #: Why workers did not apply: characters of a pool's reason, jobs told of in one call.
 WHY_CHARACTERS: Final = 200
@@ -75,9 +75,9 @@ class BoardBounds:
         most_notes: Pools of which a job keeps a reason; of more, the latest.
     """
 
-    tenant_offers: int = 10_000
-    most_offers: int = 100_000
-    least_offers: int = 10
+    tenant_listings: int = 10_000
+    most_listings: int = 100_000
+    least_listings: int = 10
     most_pools: int = 64
     most_applications: int = 100
     most_notes: int = 33
@@ -89,8 +89,8 @@ class BoardBounds:
         >>> bounds.room(1), bounds.room(100), bounds.room(50_000)
         (10000, 1000, 10)
         """
-        part = self.most_offers // max(1, tenants)
-        return max(self.least_offers, min(self.tenant_offers, part))
+        part = self.most_listings // max(1, tenants)
+        return max(self.least_listings, min(self.tenant_listings, part))
 
 
 def rank(now_ms: int, priority: int) -> int:
@@ -130,13 +130,13 @@ def key_of(name: str) -> JobKey:
     return tenant, biz, job
 
 
-def check_offer(offer: Offer) -> None:
+def check_listing(offer: Offer) -> None:
     """Refuse an offer that the board cannot keep.
 
     Raises:
         InvalidRequestError: names what is wrong with it.
     """
-    check_bytes("document", offer.document, OFFER_BYTES)
+    check_bytes("document", offer.document, LISTING_BYTES)
     if offer.since is not None and to_ms(offer.since) < _EARLIEST_MS:
         raise InvalidRequestError.of("since", "lies before there were jobs")
     for field, value, least, most in (
@@ -197,7 +197,7 @@ def noted(said: Decline, before: Note | None, now: datetime) -> Note:
         if is_less and before.lowered == said.lowered and now - before.at < SUITS:
             return before
         is_same = (before.kind, before.lowered) == (said.kind, said.lowered)
-        if is_same or (before.kind.is_unanswered and said.kind.is_unanswered):
+        if is_same or (before.kind.is_link_fault and said.kind.is_link_fault):
             since = before.since
     return Note(kind=said.kind, lowered=said.lowered, why=why(said.why), since=since, at=now)
 
@@ -207,7 +207,7 @@ def noted(said: Decline, before: Note | None, now: datetime) -> Note:
 LONGEST_WAIT: Final = timedelta(minutes=5)
 #: Where some pools have come to look at a job, the others have so long to come as well, however
 #: long it has waited: after an outage of them all, or of Redis, the first to look decides nothing.
-COMES: Final = timedelta(minutes=2)
+CATCH_UP: Final = timedelta(minutes=2)
 _WORDS: Final = {
     WhyNot.LACKS: "at {part:.0f} % of its demand: ",
     WhyNot.BUSY: "at {part:.0f} % of its demand: busy now: ",
@@ -270,7 +270,7 @@ def decide(
     looked = {
         pool: note
         for pool, note in heard.items()
-        if note.lowered == times or note.kind.is_unanswered
+        if note.lowered == times or note.kind.is_link_fault
     }
     if not _is_enough(looked, heard, unheard, patience, since, now):
         # It keeps its place while it is short of nothing but a look, yet blocks nobody for ever.
@@ -294,14 +294,14 @@ def _is_enough(
     if not unheard:
         return True
     first = min(note.since for note in looked.values())
-    return now - since >= patience and now - first >= min(COMES, patience)
+    return now - since >= patience and now - first >= min(CATCH_UP, patience)
 
 
 def _decided(
     looked: Mapping[str, Note], times: int, wait: timedelta, patience: timedelta
 ) -> tuple[Step, timedelta, str]:
     """What follows from what was said: the step, the wait then, and why it waits no more."""
-    if is_unanswered(looked):
+    if is_link_fault(looked):
         seen = min(note.lasted for note in looked.values())
         if seen < patience:
             return Step.TAIL, max(wait, min(seen, LONGEST_WAIT)), ""
@@ -318,9 +318,9 @@ def _decided(
     return Step.GIVE_UP, wait, why
 
 
-def is_unanswered(notes: Mapping[str, Note]) -> bool:
+def is_link_fault(notes: Mapping[str, Note]) -> bool:
     """Whether its site, or the way there, is what keeps all who have looked from a job."""
-    return bool(notes) and all(note.kind.is_unanswered for note in notes.values())
+    return bool(notes) and all(note.kind.is_link_fault for note in notes.values())
 
 
 def told(notes: Mapping[str, Note], unheard: Collection[str] = ()) -> str:

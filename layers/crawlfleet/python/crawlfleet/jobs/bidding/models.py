@@ -118,7 +118,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return self.tenant, self.biz, self.job
 
 
-class OfferState(StrEnum):
+class ListingState(StrEnum):
     """What a job on the board waits for: an application, the award, the acknowledgement."""
 
     WAITING = "waiting"
@@ -139,7 +139,7 @@ class WhyNot(StrEnum):
     UNJUDGED = "unjudged"
 
     @property
-    def is_unanswered(self) -> bool:
+    def is_link_fault(self) -> bool:
         """Whether the way to the job's site is what keeps the worker, whatever the job wants."""
         return self in {WhyNot.AWAY, WhyNot.UNJUDGED}
 
@@ -179,7 +179,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     offer: Offer
-    state: OfferState
+    state: ListingState
     version: int
     until: datetime
     applications: int = 0
@@ -229,7 +229,7 @@ class ProbeKey(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
 
 
-class NotJudged(msgspec.Struct, frozen=True, kw_only=True):
+class UnknownLink(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing is known of the way now, and that is not the site's doing or not its last word.
 
     ``why`` is for people; it is worth asking again in ``again_seconds``.

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.crawling.fetching.connections import MayConnect
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, Run
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Passage, error_for
+from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, HopGuard, error_for
 from crawlfleet.crawling.fetching.proxies import Proxies
 from crawlfleet.crawling.fetching.request import REDIRECTS, Hop
 from crawlfleet.jobs.bidding.models import Probe
@@ -31,13 +31,13 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Sip(Page, frozen=True, kw_only=True):
+class _PartialPage(Page, frozen=True, kw_only=True):
     """A page of which only the beginning was read; ``seconds`` are those to its first byte."""
 
     bytes_per_second: float | None = None
 
 
-class _Sipper(AiohttpFetcher):
+class _PartialFetcher(AiohttpFetcher):
     """The fetcher, but for what it does with an answer; one for a probe, so nothing is reused."""
 
     async def _read(
@@ -50,18 +50,18 @@ class _Sipper(AiohttpFetcher):
         is_elsewhere = isinstance(failure, PageGoneError) and status not in REFUSALS
         if failure is not None and not is_elsewhere:
             raise failure
-        return _Sip(
+        return _PartialPage(
             url=str(hop.url),
             status=status,
             headers={},
             body=b"",
             redirects=tuple(run.redirects),
             seconds=first_byte,
-            bytes_per_second=await _sipped(response, run.limits.max_body_bytes, deadline),
+            bytes_per_second=await _read_part(response, run.limits.max_body_bytes, deadline),
         )
 
 
-async def _sipped(response: aiohttp.ClientResponse, most: int, deadline: float) -> float | None:
+async def _read_part(response: aiohttp.ClientResponse, most: int, deadline: float) -> float | None:
     """Read the beginning of a body to learn how fast it comes; what is late is not waited for."""
     clock = asyncio.get_running_loop().time
     began, count = clock(), 0
@@ -110,12 +110,12 @@ class HttpProber:
         self,
         url: str,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Probe:
         """See jobs.bidding.probing.Prober.probe."""
         body = Body(url=url, rule="probe", rule_version="")
-        sipper = _Sipper(
+        sipper = _PartialFetcher(
             self._allow_private,
             may_connect=self._may_connect,
             clock=self._clock,
@@ -125,9 +125,9 @@ class HttpProber:
             source_address=self._source_address,
         )
         async with sipper:
-            page = await sipper.fetch(body, limits, passage, errand)
+            page = await sipper.fetch(body, limits, hop_guard, fetch_context)
         return Probe(
             at=self._clock(),
             seconds=page.seconds,
-            bytes_per_second=page.bytes_per_second if isinstance(page, _Sip) else None,
+            bytes_per_second=page.bytes_per_second if isinstance(page, _PartialPage) else None,
         )

@@ -27,10 +27,10 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import ConfigCentre, biz_of
-from crawlfleet.crawling.fetching.models import NO_ERRAND, Errand, Fetcher, Passage
-from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, errand_of, threaded
+from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, Fetcher, HopGuard
+from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of, threaded
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
-from crawlfleet.jobs.bidding.models import NotJudged, Offer, Probe, ProbeKey, Wanted
+from crawlfleet.jobs.bidding.models import Offer, Probe, ProbeKey, UnknownLink, Wanted
 from crawlfleet.kernel.errors import (
     FetchError,
     NoProxyError,
@@ -41,7 +41,7 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.requests.leased import Held
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Request
 
 #: What a probe may take, and of the body that it reads.
@@ -55,8 +55,8 @@ KEPT_SECONDS: Final = 60.0
 _FAULT_PART: Final = 6
 _FAULT_SECONDS: Final = (1.0, 15.0)
 #: Less than so many bytes come in one flight and say nothing of speed, unless they took so long.
-_TELLING_BYTES: Final = 16_384
-_TELLING_SECONDS: Final = 0.25
+_CONCLUSIVE_BYTES: Final = 16_384
+_CONCLUSIVE_SECONDS: Final = 0.25
 #: No body is taken to have come in less.
 _SHORTEST_SECONDS: Final = 0.001
 #: 4xx that are not of this page but of who asks: the way is of no use. Others measure it.
@@ -99,7 +99,7 @@ def speed(count: int, seconds: float) -> float | None:
     >>> speed(65_536, 0.5), speed(300, 0.0001), speed(50, 5.0)
     (131072.0, None, 10.0)
     """
-    if count < _TELLING_BYTES and seconds < _TELLING_SECONDS:
+    if count < _CONCLUSIVE_BYTES and seconds < _CONCLUSIVE_SECONDS:
         return None
     return count / max(seconds, _SHORTEST_SECONDS)
 
@@ -124,8 +124,8 @@ class Prober(Protocol):
         self,
         url: str,
         limits: FetchLimits,
-        passage: Passage | None = None,
-        errand: Errand = NO_ERRAND,
+        hop_guard: HopGuard | None = None,
+        fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Probe:
         """What the way to a page is like: by when its first byte came, and how fast the rest.
 
@@ -140,7 +140,7 @@ class Prober(Protocol):
         ...
 
 
-class ProbeBook(Protocol):
+class ProbeCache(Protocol):
     """What is known of ways, shared by the workers of each pool; one at a time finds it out.
 
     It is about the present, so it may be lost at any time.
@@ -163,10 +163,10 @@ class ProbeBook(Protocol):
 
 
 #: How long turns are waited for, that of robots.txt included.
-TURN_SECONDS: Final = 2.0
+SLOT_SECONDS: Final = 2.0
 #: All of it: robots.txt, turns and the request. Who asks has to be done before another one may
 #: begin, and that is before those give up who wait for what comes of it.
-ASK_SECONDS: Final = PROBE_SECONDS + 2 * TURN_SECONDS
+ASK_SECONDS: Final = PROBE_SECONDS + 2 * SLOT_SECONDS
 HOLD: Final = timedelta(seconds=ASK_SECONDS + 1.0)
 WAIT_SECONDS: Final = ASK_SECONDS + 3.0
 LOOK_SECONDS: Final = 0.2
@@ -192,18 +192,18 @@ class ProbingPorts:
     robots: RobotsCache
     fetcher: Fetcher
     prober: Prober
-    book: ProbeBook
+    book: ProbeCache
     clock: Clock
     pauses: Pauses = Pauses()
 
 
-async def probed(
+async def probe_link(
     ports: ProbingPorts,
     key: ProbeKey,
     url: str,
     worker: str,
     keep_seconds: float = KEPT_SECONDS,
-) -> Probe | NotJudged:
+) -> Probe | UnknownLink:
     """What the way to ``url``, which is at the key's origin, is like for a worker.
 
     Raises:
@@ -220,7 +220,7 @@ async def probed(
                 break
             if time.monotonic() + ports.pauses.look_seconds > give_up_at:
                 why = "another worker of the pool has been asking the site for too long"
-                return NotJudged(why=why, again_seconds=_AGAIN_SECONDS)
+                return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
             await asyncio.sleep(ports.pauses.look_seconds)
     except StoreError as error:
         # Each for itself, then: the host's turns bound how often the site is asked.
@@ -237,42 +237,46 @@ async def probed(
     return found
 
 
-async def _asked(ports: ProbingPorts, held: Held, url: str, worker: str) -> Probe | NotJudged:
+async def _asked(
+    ports: ProbingPorts, held: LeasedRequest, url: str, worker: str
+) -> Probe | UnknownLink:
     limits = limits_of(held.biz.fetch)
-    errand = errand_of(ports.config.current(), held)
-    visit = Visit(ports, held, worker, Patience(ports.pauses.ask_seconds, TURN_SECONDS))
+    fetch_context = fetch_context_of(ports.config.current(), held)
+    visit = Visit(ports, held, worker, Patience(ports.pauses.ask_seconds, SLOT_SECONDS))
     try:
         return await visit.ask(
-            lambda passage: ports.prober.probe(url, limits, passage, errand),
+            lambda hop_guard: ports.prober.probe(url, limits, hop_guard, fetch_context),
             lambda probe: probe.seconds or 0.0,
         )
     except ThrottledError as error:
         # Without a turn, or the site itself asks for patience: it is no worse for that.
         again = error.retry_after_seconds or _AGAIN_SECONDS
-        return NotJudged(why=fault(str(error)), again_seconds=again)
+        return UnknownLink(why=fault(str(error)), again_seconds=again)
     except (RobotsUnknownError, NoProxyError) as error:
-        return NotJudged(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
+        return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
     except FetchError as error:
         if isinstance(error.__cause__, TimeoutError) and not visit.was_sent:
             # Other pages had the turns, or robots.txt took the time.
-            return NotJudged(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
+            return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
         return Probe(at=ports.clock(), fault=fault(str(error)))
     except StoreError as error:
         warn("whose turn it is at a host cannot be said", error)
         why = "nobody can say whose turn it is at the host"
-        return NotJudged(why=why, again_seconds=_AGAIN_SECONDS)
+        return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
 
 
-def _held(ports: ProbingPorts, key: ProbeKey, url: str) -> Held:
+def _held(ports: ProbingPorts, key: ProbeKey, url: str) -> LeasedRequest:
     """The request that the probe would be, for those who go by one; nobody stores it."""
-    lane, biz = biz_of(ports.config.current(), key.tenant, key.biz)
+    queue_key, biz = biz_of(ports.config.current(), key.tenant, key.biz)
     if origin_of(url) != key.origin:
         raise ValueError("the key of a probe is another site's")
     now = ports.clock()
     body = Body(url=url, rule="probe", rule_version="")
-    request = Request(id=0, tenant=lane.tenant, biz=lane.biz, queued_at=now, body=body)
-    entry = Entry(0, lane.biz, to_ms(now))
-    return Held(lane, biz, Claim(request=request, entry=entry, token="", attempt=1), Rule())
+    request = Request(id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body)
+    entry = Entry(0, queue_key.biz, to_ms(now))
+    return LeasedRequest(
+        queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), Rule()
+    )
 
 
 #: Ways that are found out at once, and how long a round waits for them: what takes longer is
@@ -281,14 +285,14 @@ MOST: Final = 12
 PATIENCE_SECONDS: Final = 1.0
 
 
-class Ways:
+class LinkProbes:
     """What one worker is finding out; what came of it is in its pool's book, too."""
 
     def __init__(self, ports: ProbingPorts, pool: str, worker: str) -> None:
         self._ports = ports
         self._pool = pool
         self._id = worker
-        self._tasks: dict[ProbeKey, asyncio.Task[Probe | NotJudged]] = {}
+        self._tasks: dict[ProbeKey, asyncio.Task[Probe | UnknownLink]] = {}
 
     @property
     def is_looking(self) -> bool:
@@ -318,13 +322,13 @@ class Ways:
         for offer, wanted in looks:
             key = self._key(offer, wanted)
             if key not in self._tasks:
-                look = probed(self._ports, key, wanted.url, self._id, keep_seconds)
+                look = probe_link(self._ports, key, wanted.url, self._id, keep_seconds)
                 self._tasks[key] = asyncio.create_task(look)
         open_looks = [task for task in self._tasks.values() if not task.done()]
         if open_looks:
             await asyncio.wait(open_looks, timeout=PATIENCE_SECONDS)
 
-    def found(self, offer: Offer, wanted: Wanted) -> Probe | NotJudged | None:
+    def found(self, offer: Offer, wanted: Wanted) -> Probe | UnknownLink | None:
         """What came of a look; None while it goes on.
 
         Raises:

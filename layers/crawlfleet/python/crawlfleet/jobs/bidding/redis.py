@@ -62,10 +62,10 @@ from crawlfleet.jobs.bidding.models import (
     Bid,
     Decline,
     JobKey,
+    ListingState,
     Note,
     Offer,
     Offered,
-    OfferState,
     Probe,
     ProbeKey,
     Standing,
@@ -86,7 +86,7 @@ def probe_keys(key: ProbeKey) -> tuple[str, str]:
     return f"{stem}:probe", f"{stem}:probing"
 
 
-class RedisProbes:
+class RedisProbeCache:
     """A :class:`~crawlfleet.jobs.bidding.probing.ProbeBook`."""
 
     def __init__(self, connection: RedisConnection) -> None:
@@ -191,7 +191,7 @@ class RedisBoard:
 
     def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
         """See ports.JobBoard.offer."""
-        bounds.check_offer(offer)
+        bounds.check_listing(offer)
         since_ms = to_ms(offer.since or now)
         told = self._redis.again(
             _OFFER,
@@ -200,8 +200,8 @@ class RedisBoard:
             offer.pool or _ANY_POOL,
             *(offer.priority, offer.weight, offer.lowered),
             *(since_ms, bounds.rank(since_ms, offer.priority), to_ms(now + wait)),
-            *(self._bounds.tenant_offers, self._bounds.most_offers),
-            *(self._bounds.least_offers, self._bounds.most_pools),
+            *(self._bounds.tenant_listings, self._bounds.most_listings),
+            *(self._bounds.least_listings, self._bounds.most_pools),
             *(to_ms(now - bounds.BEGUN), offer.document),
         )
         with self._redis.translated():
@@ -394,7 +394,7 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
     state, *rest, pool, worker = line.decode().split(" ")
     version, priority, weight, lowered, since, _rank, until, number = map(int, rest)
     tenant, biz, job = bounds.key_of(name.decode())
-    awarded = state == OfferState.AWARDED
+    awarded = state == ListingState.AWARDED
     return Standing(
         offer=Offer(
             tenant=tenant,
@@ -407,7 +407,7 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
             lowered=lowered,
             since=from_ms(since),
         ),
-        state=OfferState(state),
+        state=ListingState(state),
         version=version,
         until=from_ms(until),
         applications=0 if awarded else number,

@@ -72,7 +72,7 @@ class MongoJobStates:
 _OPEN = "open"
 
 
-class MongoLostJobs:
+class MongoOrphanedJobs:
     """ports.LostJobs."""
 
     def __init__(self, nodes: MongoNodes) -> None:

@@ -75,7 +75,7 @@ class JobOverlap(JobsCollection):
         self._transaction_seconds = transaction_seconds
         self._sure_of_turns = False
 
-    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+    def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
         """See ports.JobStore.create_in_turn."""
         fresh = job.as_created()
         document = document_of(fresh)
@@ -175,7 +175,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""
-        return self._in_turns(MAKING, limit, now, {MAKING: True})
+        return self._round_robin(MAKING, limit, now, {MAKING: True})
 
     def watched(
         self,
@@ -185,11 +185,11 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
     ) -> list[Job]:
         """See ports.JobStore.watched."""
         wanted = {"$in": [state.value for state in states]}
-        return self._in_turns(WATCHED, limit, now, {WATCHED: True, "state": wanted})
+        return self._round_robin(WATCHED, limit, now, {WATCHED: True, "state": wanted})
 
     def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.sweepable."""
-        return self._in_turns(SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
+        return self._round_robin(SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
 
     def swept(
         self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
@@ -201,14 +201,14 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
 
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
-        return self._in_turns(PLACING, limit, now, {PLACING: True})
+        return self._round_robin(PLACING, limit, now, {PLACING: True})
 
     def waiting(self, before: datetime, limit: int) -> list[Job]:
         """See ports.JobStore.waiting."""
         came = {PLACING: True, "created_at": {"$lte": before}}
-        return self._in_turns(WAITING, limit, None, came, "created_at")
+        return self._round_robin(WAITING, limit, None, came, "created_at")
 
-    def _in_turns(
+    def _round_robin(
         self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
     ) -> list[Job]:
         """Some of each tenant that has any, the one first whose has been due for longest.

@@ -24,7 +24,7 @@ from crawlfleet.jobs.models import Job, JobOrder
 from crawlfleet.jobs.schedules.cron import Due, fires_due, next_fire, planned
 from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule, ScheduleStore
 from crawlfleet.jobs.spiders.models import Start
-from crawlfleet.jobs.starting import Others, StartingPorts, in_the_way, start_job
+from crawlfleet.jobs.starting import OverlapLimit, StartingPorts, overlap_reason, start_job
 from crawlfleet.kernel.errors import (
     ConflictError,
     CrawlfleetError,
@@ -102,9 +102,9 @@ def run_now(
     return job
 
 
-def _others(ports: FiringPorts, schedule: Schedule) -> Others:
+def _others(ports: FiringPorts, schedule: Schedule) -> OverlapLimit:
     alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
-    return Others(
+    return OverlapLimit(
         open=ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
         most=1 if alone else OPEN_JOBS,
         instead=schedule.overlap is Overlap.REPLACE,
@@ -134,7 +134,7 @@ def _start(
     schedule: Schedule,
     order: JobOrder,
     now: datetime,
-    others: Others,
+    others: OverlapLimit,
 ) -> Job:
     """Start a job of a schedule, unless others are in its way.
 
@@ -147,7 +147,7 @@ def _start(
     """
     if others.open >= others.most:
         key = schedule.tenant, schedule.biz, schedule.name
-        raise ConflictError(in_the_way(ports.starting.jobs, *key))
+        raise ConflictError(overlap_reason(ports.starting.jobs, *key))
     if order.spider is not None:
         # A version that jobs name may outlive its spider; a schedule must not go on with it.
         newest = ports.starting.spiders.get(schedule.tenant, schedule.biz, order.spider)
@@ -188,7 +188,7 @@ def run_due(
     schedules are read at once as ``page`` says; ``clock`` measures what they have of a tick.
     """
     fires, time_for = 0, _Time(time_left, clock)
-    since = ports.schedules.begin_look(now)
+    since = ports.schedules.begin_scan(now)
     seen: set[tuple[str, str, str]] = set()
     stay: set[tuple[str, str, str]] = set()
     while not time_for.is_up:
@@ -196,7 +196,7 @@ def run_due(
         fresh = [due for due in listed if due.key not in seen]
         again = {due.key for due in listed} & seen
         if not fresh and again <= stay:
-            ports.schedules.end_look()
+            ports.schedules.end_scan()
             break
         # Those that have more to run, or could not go on, stay due until the next tick.
         stay |= again

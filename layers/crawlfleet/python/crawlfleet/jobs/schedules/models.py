@@ -18,7 +18,7 @@ KEPT_VERSIONS = 50
 #: Schedules that a biz may have.
 MOST_SCHEDULES = 1_000
 #: Ticks that are further apart have not followed one another: no scheduler ran in between.
-LOOKS_APART = timedelta(minutes=3)
+SCAN_GAP = timedelta(minutes=3)
 #: How late a fire time may be for ``missed: skip``, unless the schedule says otherwise.
 USUAL_TOLERANCE_SECONDS = 300
 
@@ -184,14 +184,14 @@ class ScheduleStore(Protocol):
         """
         ...
 
-    def begin_look(self, now: datetime) -> datetime:
+    def begin_scan(self, now: datetime) -> datetime:
         """A tick goes through what is due now; returns since when ticks have not come to its end.
 
         That is ``now`` where the last one has, or where for ``LOOKS_APART`` there was none.
         """
         ...
 
-    def end_look(self) -> None:
+    def end_scan(self) -> None:
         """The tick has come to the end of what was due."""
         ...
 

@@ -20,7 +20,7 @@ from pymongo.errors import DuplicateKeyError
 from crawlfleet.jobs.expansion import shares
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
-    LOOKS_APART,
+    SCAN_GAP,
     USUAL_TOLERANCE_SECONDS,
     Missed,
     Outcome,
@@ -234,9 +234,9 @@ class MongoSchedules:
         turns = chain.from_iterable(zip_longest(*each))
         return [schedule_of(found) for found in turns if found is not None]
 
-    def begin_look(self, now: datetime) -> datetime:
+    def begin_scan(self, now: datetime) -> datetime:
         """See ports.ScheduleStore.begin_look."""
-        goes_on = {"$gte": ["$at", now - LOOKS_APART]}
+        goes_on = {"$gte": ["$at", now - SCAN_GAP]}
         change: list[Document] = [
             {
                 "$set": {
@@ -252,7 +252,7 @@ class MongoSchedules:
         since: datetime = found["since"] if found else now
         return min(since, now)
 
-    def end_look(self) -> None:
+    def end_scan(self) -> None:
         """See ports.ScheduleStore.end_look."""
         with border():
             looks = self._nodes.control("schedule_looks")

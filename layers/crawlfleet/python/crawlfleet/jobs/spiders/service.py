@@ -165,7 +165,7 @@ def put_spider(
         QuotaExceededError: the biz keeps as many spiders as it may.
     """
     _, biz = biz_of(tree, tenant, biz_name)
-    problems = _mistakes(biz, plan, pools)
+    problems = _errors(biz, plan, pools)
     if problems:
         raise InvalidRequestError(problems)
     before = ports.spiders.get(tenant, biz_name, name)
@@ -278,7 +278,7 @@ def _forget(
         ports.spiders.forget(tenant, biz_name, name, named, now)
 
 
-def _mistakes(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Problem]:
+def _errors(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Problem]:
     problems = problems_with(plan.start)
     if biz.reader(plan.rule) is None:
         names = ", ".join(biz.readers[:10])

@@ -283,7 +283,7 @@ class Cluster:
             if not self._slots or not node.is_silent:
                 yield node
 
-    def _draw(self, told_by: Node, ranges: object) -> None:
+    def _draw(self, reported_by: Node, ranges: object) -> None:
         """The map of slots, from ``[first, last, [host, port, ...] of the master, ...]`` each."""
         slots: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         masters: dict[Node, None] = {}
@@ -291,7 +291,7 @@ class Cluster:
         for first, last, *nodes in cast("list[list[int]]", ranges):
             if not 0 <= first <= last < REDIS_CLUSTER_HASH_SLOTS:
                 raise ValueError  # no cluster says that
-            places = [_place_of(node, told_by) for node in nodes]
+            places = [_place_of(node, reported_by) for node in nodes]
             listed.update(places)
             for place in places:
                 self._node_at(*place)

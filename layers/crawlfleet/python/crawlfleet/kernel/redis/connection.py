@@ -41,7 +41,7 @@ RENEWAL_SECONDS: Final = 5.0
 #: Repetitions of a repeatable call, and the longest pause before each.
 REPETITIONS: Final = 2
 #: Lanes in one round trip: some ms of the server's time, however many there are.
-LANES: Final = 200
+QUEUES: Final = 200
 LONGEST_PAUSE_SECONDS: Final = 0.2
 
 T = TypeVar("T")
@@ -74,11 +74,11 @@ class RedisConnection:
         renew: Callable[[], str] | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
-        lanes_at_once: int = LANES,
+        queues_at_once: int = QUEUES,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._idle_seconds = idle_seconds
-        self._lanes_at_once = lanes_at_once
+        self._queues_at_once = queues_at_once
         self._password = Password(password) if password else None
         self._renew = renew
         self._renewed_at = float("-inf")
@@ -152,15 +152,15 @@ class RedisConnection:
                 raise away[0]
         return [_unavailable(one) if isinstance(one, Exception) else one for one in answers]
 
-    def lane_by_lane(self, script: Script, each: Sequence[Call]) -> list[object]:
+    def queue_by_queue(self, script: Script, each: Sequence[Call]) -> list[object]:
         """The same over however many lanes, some in a round trip.
 
         Raises:
             StoreUnavailableError: nothing was answered, or the only server is away.
         """
         answers: list[object] = []
-        for first in range(0, len(each), self._lanes_at_once):
-            part = each[first : first + self._lanes_at_once]
+        for first in range(0, len(each), self._queues_at_once):
+            part = each[first : first + self._queues_at_once]
             try:
                 answers += self.as_far_as_may_be(script, part)
             except StoreUnavailableError as error:

@@ -15,7 +15,7 @@ class StepKind(StrEnum):
     """What a step is about: the request itself, its whole lane, a seed or a visit of its URL."""
 
     REQUEST = "request"
-    LANE = "lane"
+    QUEUE_KEY = "lane"
     SEED = "seed"
     VISIT = "visit"
 

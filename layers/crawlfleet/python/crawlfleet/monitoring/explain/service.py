@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, DetectorLimits, Tree
-from crawlfleet.config.lookup import biz_of, lane_of
+from crawlfleet.config.lookup import biz_of, queue_key_of
 from crawlfleet.fleet import failure_detector as liveness
-from crawlfleet.fleet.models import Health, WorkerStatus
-from crawlfleet.fleet.ports import Watch
+from crawlfleet.fleet.models import Health, WorkerHealth
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.kernel.errors import NotFoundError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, State, parse_id
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.explain.models import Explanation, Fact, Standing, Step, StepKind
 from crawlfleet.requests.ledger import Journal
@@ -43,7 +43,7 @@ class ExplainingPorts:
     store: RequestStore
     queue: RequestQueue
     journal: Journal
-    watch: Watch
+    detector: FailureDetector
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Case:
     """One request and whom to ask about it."""
 
     ports: ExplainingPorts
-    lane: Lane
+    queue_key: QueueKey
     biz: Biz
     detector: DetectorLimits
     tracked: Tracked
@@ -75,20 +75,20 @@ def explain(
     Raises:
         NotFoundError: this tenant's biz has none of that id.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     request_id = parse_id(text)
-    tracked = ports.store.get(lane, biz, request_id)
+    tracked = ports.store.get(queue_key, biz, request_id)
     if tracked is None:
         raise NotFoundError(f"there is no request {request_id}")
-    case = _Case(ports, lane, biz, tree.stage.detector, tracked, now)
-    lane_steps = list(_of_the_lane(case))
+    case = _Case(ports, queue_key, biz, tree.stage.detector, tracked, now)
+    queue_steps = list(_of_the_queue(case))
     missing = [_events_missing(tracked)]
-    if len(lane_steps) > JOURNAL_LINES:
-        del lane_steps[JOURNAL_LINES:]
+    if len(queue_steps) > JOURNAL_LINES:
+        del queue_steps[JOURNAL_LINES:]
         missing.append(f"only the first {JOURNAL_LINES} lines of the biz's journal are told")
     return Explanation(
         tracked=tracked,
-        steps=tuple(sorted((*_own(case), *lane_steps), key=lambda step: step.at)),
+        steps=tuple(sorted((*_own(case), *queue_steps), key=lambda step: step.at)),
         standing=_standing(case),
         missing="; ".join(filter(None, missing)) or None,
     )
@@ -118,15 +118,18 @@ def _submitter(case: _Case) -> str:
     return f"tenant {request.tenant}{job}"
 
 
-def _of_the_lane(case: _Case) -> Iterator[Step]:
+def _of_the_queue(case: _Case) -> Iterator[Step]:
     """What befell the whole queue during the request's life."""
     born = min(event.at for event in case.tracked.timeline)
     ended = case.last(*FINAL_STATES) if case.tracked.state in FINAL_STATES else None
     until = (case.now if ended is None else ended.at) + _TICK
-    for line in case.ports.journal.lines(case.lane, born, until, JOURNAL_LINES + 1):
+    for line in case.ports.journal.lines(case.queue_key, born, until, JOURNAL_LINES + 1):
         concerned = f" ({line.count:,} requests of this biz)" if line.count else ""
         yield Step(
-            at=line.at, kind=StepKind.LANE, by=line.by, why=f"{line.kind}: {line.why}{concerned}"
+            at=line.at,
+            kind=StepKind.QUEUE_KEY,
+            by=line.by,
+            why=f"{line.kind}: {line.why}{concerned}",
         )
 
 
@@ -144,7 +147,7 @@ def _events_missing(tracked: Tracked) -> str | None:
 
 
 def _standing(case: _Case) -> Standing:
-    tell = _TELL.get(case.tracked.state)
+    tell = _REPORT.get(case.tracked.state)
     if tell is None:
         own = {flag: name for name, flag in case.biz.states.items()}
         state = own.get(case.tracked.state, str(case.tracked.state))
@@ -179,7 +182,8 @@ def _who_lives(case: _Case, facts: dict[str, Fact], when: str = "within a minute
     if workers is None:
         return "" if pool is None else f"; workers of pool {pool} alone may do it"
     alive = sum(
-        worker.health is Health.ALIVE and pool in {None, worker.card.pool} for worker in workers
+        worker.health is Health.ALIVE and pool in {None, worker.worker_status.pool}
+        for worker in workers
     )
     facts["workers_alive"] = alive
     if pool is not None:
@@ -196,9 +200,9 @@ def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
 
     What came is known by the second, for the last minute; of older ones that is the most there are.
     """
-    depth = case.ports.queue.depth(lane_of(case.lane, case.tracked.request.pool))
+    depth = case.ports.queue.depth(queue_key_of(case.queue_key, case.tracked.request.pool))
     own = to_ms(case.tracked.request.queued_at)
-    bounds = (depth.heads.get(case.tracked.request.priority), depth.parked_ts)
+    bounds = (depth.heads.get(case.tracked.request.priority), depth.deferred_ts)
     oldest = min((bound for bound in bounds if bound is not None), default=None)
     if oldest is None or own < oldest:
         words = "it is next"
@@ -206,7 +210,7 @@ def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
             words += " of its priority"
         words += ", or not queued: then recovery queues it within a minute"
         return words, {"queued": depth.queued, "before": 0}
-    came, _ = case.ports.queue.per_second(case.lane, case.now)
+    came, _ = case.ports.queue.per_second(case.queue_key, case.now)
     second, into = divmod(own, 1_000)
     after = sum(count for one, count in came.items() if one > second)
     after += round(came.get(second, 0) * (1 - into / 1_000))
@@ -294,7 +298,7 @@ def _dead(case: _Case) -> Standing:
     sentence += f": {tracked.error or tracked.reason or 'nobody noted why'}"
     if tracked.answer is not None and tracked.answer.status:
         sentence += f"; the site's last answer was {tracked.answer.status}"
-    do = f"crawlfleet dead replay {case.lane.biz} {tracked.request.id}"
+    do = f"crawlfleet dead replay {case.queue_key.biz} {tracked.request.id}"
     return Standing(
         sentence=f"{sentence}. When its cause is mended, have it worked on again: {do}",
         facts=facts,
@@ -324,7 +328,7 @@ def _expired(case: _Case) -> Standing:
     )
 
 
-_TELL: Final[dict[int, Callable[[_Case], Standing]]] = {
+_REPORT: Final[dict[int, Callable[[_Case], Standing]]] = {
     State.PENDING: _pending,
     State.LEASED: _leased,
     State.WAITING: _waiting,
@@ -338,14 +342,16 @@ _TELL: Final[dict[int, Callable[[_Case], Standing]]] = {
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _workers(case: _Case) -> list[WorkerStatus] | None:
+def _workers(case: _Case) -> list[WorkerHealth] | None:
     """The workers as this tenant may see them; None while nobody can be asked."""
     try:
-        pulses = case.ports.watch.pulses()
+        heartbeats = case.ports.detector.heartbeats()
     except StoreUnavailableError as error:
         warn("nobody could be asked which workers live", error)
         return None
-    return [seen_from(case.lane, liveness.status(pulse, case.detector)) for pulse in pulses]
+    return [
+        seen_from(case.queue_key, liveness.status(beats, case.detector)) for beats in heartbeats
+    ]
 
 
 def _failure(tracked: Tracked) -> dict[str, Fact]:

@@ -28,7 +28,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
 from crawlfleet.monitoring.explain.models import (
@@ -66,7 +66,7 @@ class _Case:
     """One URL and what was found of it."""
 
     ports: UrlPorts
-    lane: Lane
+    queue_key: QueueKey
     biz: Biz
     url: str
     keys: list[bytes]
@@ -110,24 +110,24 @@ def explain_url(
         UnknownRuleError: the biz has no such rule.
         StoreUnavailableError: MongoDB does not answer.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     if fault := problem_with(url):
         raise InvalidRequestError.of("url", fault)
     keys = _keys(ports, biz, url, rule)
     texts = [key.hex() for key in keys]
     seeds = [
         seed
-        for seed in ports.seeds.seeds.of_keys(lane, biz, texts)
-        if rule in {None, seed.offer.rule}
+        for seed in ports.seeds.seeds.of_keys(queue_key, biz, texts)
+        if rule in {None, seed.spec.rule}
     ]
     visits = [
         visit
-        for visit in ports.visits.known(lane, biz, texts).values()
+        for visit in ports.visits.known(queue_key, biz, texts).values()
         if rule in {None, visit.rule}
     ]
     case = _Case(
         ports=ports,
-        lane=lane,
+        queue_key=queue_key,
         biz=biz,
         url=url,
         keys=keys,
@@ -183,7 +183,7 @@ def _past(case: _Case, tree: Tree, tenant: str, now: datetime) -> str:
         told = f"{told[:-1]}: {newest.why}. `crawlfleet seeds release` has it tried again."
     try:
         case.request = explain(
-            case.ports.requests, tree, tenant, case.lane.biz, str(newest.request), now
+            case.ports.requests, tree, tenant, case.queue_key.biz, str(newest.request), now
         )
     except NotFoundError:
         case.missing.append(f"request {newest.request} is gone: expired, or purged")
@@ -204,10 +204,10 @@ def _unsown(case: _Case) -> str:
 
 def _steps(case: _Case) -> Iterator[Step]:
     for seed in case.seeds:
-        offer = seed.offer
-        by = "a client" if offer.found_by is None else f"request {offer.found_by}"
-        why = f"offered in segment {seed.segment} as {offer.url}, for {offer.rule}"
-        why += f", {offer.depth} links deep" if offer.depth else ""
+        spec = seed.spec
+        by = "a client" if spec.found_by is None else f"request {spec.found_by}"
+        why = f"offered in segment {seed.segment} as {spec.url}, for {spec.rule}"
+        why += f", {spec.depth} links deep" if spec.depth else ""
         yield Step(at=seed.offered_at, kind=StepKind.SEED, by=by, why=why)
         if seed.handed_at is not None:
             tries = f", for the {seed.tries}. time" if seed.tries > 1 else ""
@@ -248,7 +248,7 @@ def _future(case: _Case) -> str:
 def _in_filter(case: _Case) -> bool:
     filters, segment = case.ports.seeds.filter, case.segment
     seen = case.of_redis(
-        "the segment's filter", lambda: filters.seen(case.lane, case.biz, segment, case.keys)
+        "the segment's filter", lambda: filters.seen(case.queue_key, case.biz, segment, case.keys)
     )
     return any(seen or ())
 

@@ -174,7 +174,7 @@ def _slow(host: HostSample, thresholds: Thresholds) -> Iterator[Finding]:
 
 
 def _waiting(host: HostSample) -> str:
-    return f"; {host.parked:,} requests wait for it" if host.parked else ""
+    return f"; {host.deferred:,} requests wait for it" if host.deferred else ""
 
 
 def unknown_of_host(host: HostSample, thresholds: Thresholds) -> Iterator[str]:
@@ -199,7 +199,7 @@ def _is_held_back(host: HostSample) -> bool:
 
 def _refuses(host: HostSample) -> bool:
     """Whether it has refused often enough in a row, and something is or will be asked of it."""
-    wanted = host.asked or host.parked or host.backing_off_until is not None
+    wanted = host.asked or host.deferred or host.backing_off_until is not None
     return host.strain >= IN_A_ROW and bool(wanted)
 
 
@@ -299,5 +299,5 @@ def _job_said(job: UnplacedJob) -> str:
 
 def unknown_of_unplaced(tree: Tree) -> Iterator[str]:
     """What nothing is known of where it could not be read."""
-    for lane in tree.lanes():
-        yield key_of(Kind.JOB_UNPLACED, Place(tenant=lane.tenant, biz=lane.biz))
+    for queue_key in tree.queues():
+        yield key_of(Kind.JOB_UNPLACED, Place(tenant=queue_key.tenant, biz=queue_key.biz))

@@ -19,8 +19,8 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.stage import Thresholds, own_or
 from crawlfleet.config.lookup import shares_work
 from crawlfleet.fleet.autoscaler import latest_first, latest_seconds, seconds_left
-from crawlfleet.fleet.models import LaneSample, WorkersSample
-from crawlfleet.kernel.queue_key import MAIN_POOL, Lane
+from crawlfleet.fleet.models import QueueSample, WorkersSample
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import span, to_ms
 from crawlfleet.monitoring.incidents.capacity_checks import (
@@ -81,16 +81,20 @@ def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
         was = parts_before.get((part.part, part.name))
         findings += part_findings(part, was, thresholds)
         unknown.update(unknown_of_part(part, was))
-    lanes_before = {lane.lane: lane for lane in earlier.lanes} if earlier else {}
+    queues_before = (
+        {queue_key.queue_key: queue_key for queue_key in earlier.queues} if earlier else {}
+    )
     minutes = (sample.at - earlier.at) / timedelta(minutes=1) if earlier else 0.0
-    for lane in sample.lanes:
-        biz = tree.bizs.get(lane.lane.tenant, {}).get(lane.lane.biz)
+    for queue_key in sample.queues:
+        biz = tree.bizs.get(queue_key.queue_key.tenant, {}).get(queue_key.queue_key.biz)
         if biz is None:
             continue
         second = to_ms(sample.at) // 1000
-        findings += _lane_findings(lane, biz, thresholds, second, sample.workers)
-        findings += _rises(lane, lanes_before.get(lane.lane), minutes, biz, thresholds)
-        unknown.update(_unknown_of_lane(lane, lanes_before.get(lane.lane)))
+        findings += _queue_findings(queue_key, biz, thresholds, second, sample.workers)
+        findings += _rises(
+            queue_key, queues_before.get(queue_key.queue_key), minutes, biz, thresholds
+        )
+        unknown.update(_unknown_of_queue(queue_key, queues_before.get(queue_key.queue_key)))
     findings += _worker_findings(sample, tree, thresholds)
     if sample.ticked is not None:
         findings += tick_findings(sample.ticked, thresholds)
@@ -133,18 +137,18 @@ def comparable(at: datetime, before: Sample | None) -> Sample | None:
     return before
 
 
-def _place(lane: Lane) -> Place:
-    return Place(tenant=lane.tenant, biz=lane.biz)
+def _place(queue_key: QueueKey) -> Place:
+    return Place(tenant=queue_key.tenant, biz=queue_key.biz)
 
 
-def _lane_findings(
-    sample: LaneSample,
+def _queue_findings(
+    sample: QueueSample,
     biz: Biz,
     thresholds: Thresholds,
     second: int,
     workers: WorkersSample | None,
 ) -> Iterator[Finding]:
-    place, own = _place(sample.lane), biz.thresholds
+    place, own = _place(sample.queue_key), biz.thresholds
     if sample.depth is not None:
         depth = sample.depth
         backlog = depth.queued + depth.leased + depth.delayed
@@ -180,7 +184,7 @@ def _lane_findings(
 
 
 def _late(
-    sample: LaneSample, planned: float | None, second: int, workers: WorkersSample | None
+    sample: QueueSample, planned: float | None, second: int, workers: WorkersSample | None
 ) -> Iterator[Finding]:
     """Whether the backlog will outlast the plan at the present rate, or already has."""
     depth, rate = sample.depth, sample.processed
@@ -201,7 +205,7 @@ def _late(
     )
     yield Finding(
         kind=Kind.WILL_BE_LATE,
-        place=_place(sample.lane),
+        place=_place(sample.queue_key),
         value=worst,
         threshold=planned,
         said=f"{said}; planned are {span(planned)}{_bounded(workers)}",
@@ -221,8 +225,8 @@ def _bounded(sample: WorkersSample | None) -> str:
 
 
 def _rises(
-    sample: LaneSample,
-    before: LaneSample | None,
+    sample: QueueSample,
+    before: QueueSample | None,
     minutes: float,
     biz: Biz,
     thresholds: Thresholds,
@@ -248,15 +252,15 @@ def _rises(
         if rate > limit:
             yield Finding(
                 kind=kind,
-                place=_place(sample.lane),
+                place=_place(sample.queue_key),
                 value=rate,
                 threshold=limit,
                 said=f"{rate:,.0f} {what}, more than {limit:,}",
             )
 
 
-def _unknown_of_lane(sample: LaneSample, before: LaneSample | None) -> Iterator[str]:
-    place = _place(sample.lane)
+def _unknown_of_queue(sample: QueueSample, before: QueueSample | None) -> Iterator[str]:
+    place = _place(sample.queue_key)
     if sample.depth is None:
         for kind in (Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE):
             yield key_of(kind, place)
@@ -337,8 +341,8 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
 
 
 def _all_loads_read(sample: Sample, tree: Tree) -> bool:
-    loads = {lane.lane: lane.load for lane in sample.lanes}
-    return all(loads.get(lane) is not None for lane in tree.lanes())
+    loads = {queue_key.queue_key: queue_key.load for queue_key in sample.queues}
+    return all(loads.get(queue_key) is not None for queue_key in tree.queues())
 
 
 def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
@@ -346,11 +350,11 @@ def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
 
     So is what it has, but no right document of: who starts anew does not know how it was before.
     """
-    looked_at = {lane.lane for lane in sample.lanes}
-    refused = (Lane(tenant, biz, "") for tenant, biz in tree.refused)
-    for lane in (*tree.lanes(), *refused):
-        if lane not in looked_at:
-            yield from _unknown_of_lane(LaneSample(lane=lane), None)
+    looked_at = {queue_key.queue_key for queue_key in sample.queues}
+    refused = (QueueKey(tenant, biz, "") for tenant, biz in tree.refused)
+    for queue_key in (*tree.queues(), *refused):
+        if queue_key not in looked_at:
+            yield from _unknown_of_queue(QueueSample(queue_key=queue_key), None)
     found = {part.name for part in sample.parts if part.part == MONGODB}
     for node in tree.stage.nodes:
         if node not in found:

@@ -289,7 +289,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
 )
 
 
-def looks_wanted(kind: Kind, least: int) -> int:
+def evaluations_required(kind: Kind, least: int) -> int:
     """Looks in a row, one a minute, that must have found it before it is told.
 
     ``least`` are those of any kind that may have passed with the next look.

@@ -38,15 +38,15 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.stage import AlarmLimits
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
-from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity, looks_wanted
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity, evaluations_required
 from crawlfleet.monitoring.incidents.models import (
     Finding,
     Incident,
     Life,
     Listener,
     Look,
+    NotificationState,
     Place,
-    Telling,
     Word,
 )
 
@@ -88,7 +88,7 @@ class _Rank(IntEnum):
     OF_THE_PLATFORM = 2
     WARNING = 3
     SUSPECTED = 4
-    OVER_AND_TOLD = 5
+    OVER_AND_NOTIFIED = 5
 
 
 class _Candidate(NamedTuple):
@@ -168,7 +168,7 @@ def let_go(incident: Incident, now: datetime) -> Incident:
     """
     if incident.life is Life.SUSPECTED:
         return incident
-    told = {each.value: _owing_any_end(incident.telling(each)) for each in Listener}
+    told = {each.value: _owing_any_end(incident.notification_state(each)) for each in Listener}
     incident = replace(incident, **told)
     if incident.life is Life.OVER:
         return incident
@@ -176,12 +176,14 @@ def let_go(incident: Incident, now: datetime) -> Incident:
     return replace(incident, life=Life.OVER, over_at=now, looked_at=now, said=said, displaced=True)
 
 
-def _owing_any_end(telling: Telling) -> Telling:
+def _owing_any_end(notification_state: NotificationState) -> NotificationState:
     """Owe the end to whom it is open, or who has just been told of one or the other."""
-    may_be_open = telling.told in (Word.OPENED, Word.REMINDER) or telling.tried
-    if telling.owed is Word.RECOVERED:
-        return telling if may_be_open else replace(telling, owed=None)
-    return replace(telling, owed=Word.RECOVERED if may_be_open else None, tried=False)
+    may_be_open = (
+        notification_state.told in (Word.OPENED, Word.REMINDER) or notification_state.tried
+    )
+    if notification_state.owed is Word.RECOVERED:
+        return notification_state if may_be_open else replace(notification_state, owed=None)
+    return replace(notification_state, owed=Word.RECOVERED if may_be_open else None, tried=False)
 
 
 def _is_grave(kind: Kind, place: Place) -> bool:
@@ -192,7 +194,7 @@ def _is_grave(kind: Kind, place: Place) -> bool:
 
 def _rank(kind: Kind, place: Place, life: Life, *, owed: bool) -> _Rank:
     if life is Life.OVER and not owed:
-        return _Rank.OVER_AND_TOLD
+        return _Rank.OVER_AND_NOTIFIED
     if ADVICE[kind].severity is Severity.CRITICAL:
         return _Rank.CRITICAL if place.tenant else _Rank.CRITICAL_OF_THE_PLATFORM
     if _is_grave(kind, place):
@@ -234,8 +236,8 @@ def step(
     leaving = [each for each in known.values() if each.displaced]
     leaving += [let_go(each, now) for key, each in after.items() if key not in followed]
     after = {key: each for key, each in after.items() if key in followed}
-    untold = (each for each in leaving if each.life is Life.OVER and each.owed)
-    after |= {each.key: each for each in islice(untold, room.leaving)}
+    unreported = (each for each in leaving if each.life is Life.OVER and each.owed)
+    after |= {each.key: each for each in islice(unreported, room.leaving)}
     for key, finding in new.items():
         if key in followed:
             after[key] = _opened(_suspected(finding, now), now, limits)
@@ -248,17 +250,17 @@ def left_out(after: Incidents, look: Look) -> int:
     return len({finding.key for finding in look.findings} - followed)
 
 
-def told(telling: Telling, now: datetime) -> Telling:
+def told(notification_state: NotificationState, now: datetime) -> NotificationState:
     """After what is owed has been said."""
-    if telling.owed is None:
-        return telling
-    reminders = telling.reminders + 1 if telling.owed is Word.REMINDER else 0
-    return Telling(told=telling.owed, told_at=now, reminders=reminders)
+    if notification_state.owed is None:
+        return notification_state
+    reminders = notification_state.reminders + 1 if notification_state.owed is Word.REMINDER else 0
+    return NotificationState(told=notification_state.owed, told_at=now, reminders=reminders)
 
 
-def tried(telling: Telling) -> Telling:
+def tried(notification_state: NotificationState) -> NotificationState:
     """Before what is owed is sent: from then on it may have been heard."""
-    return replace(telling, tried=telling.owed is not None)
+    return replace(notification_state, tried=notification_state.owed is not None)
 
 
 def calm_wanted(incident: Incident, limits: AlarmLimits) -> int:
@@ -328,7 +330,7 @@ def _bad(incident: Incident, finding: Finding, now: datetime, limits: AlarmLimit
 
 def _opened(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident:
     """Open, if that has been found often enough."""
-    if incident.bad < looks_wanted(incident.kind, limits.bad_looks):
+    if incident.bad < evaluations_required(incident.kind, limits.bad_looks):
         return incident
     return replace(
         incident,
@@ -364,30 +366,36 @@ def _reminded(incident: Incident, now: datetime, limits: AlarmLimits) -> Inciden
     )
 
 
-def _changed(incident: Incident, change: Callable[[Telling], Telling]) -> dict[str, Telling]:
+def _changed(
+    incident: Incident, change: Callable[[NotificationState], NotificationState]
+) -> dict[str, NotificationState]:
     """What becomes of what everybody is told who hears of such an incident."""
     critical = incident.severity is Severity.CRITICAL
     return {
-        each.value: change(incident.telling(each))
+        each.value: change(incident.notification_state(each))
         for each in Listener
         if critical or each is not Listener.PHONES
     }
 
 
-def _owing_a_reminder(telling: Telling, now: datetime, limits: AlarmLimits) -> Telling:
-    if telling.owed is not None or telling.told_at is None:
-        return telling
-    if now - telling.told_at < pause(telling.reminders, limits):
-        return telling
-    return replace(telling, owed=Word.REMINDER, tried=False)
+def _owing_a_reminder(
+    notification_state: NotificationState, now: datetime, limits: AlarmLimits
+) -> NotificationState:
+    if notification_state.owed is not None or notification_state.told_at is None:
+        return notification_state
+    if now - notification_state.told_at < pause(notification_state.reminders, limits):
+        return notification_state
+    return replace(notification_state, owed=Word.REMINDER, tried=False)
 
 
-def _owing_the_start(telling: Telling) -> Telling:
+def _owing_the_start(notification_state: NotificationState) -> NotificationState:
     # Whose end nobody can have been told of is still open to them.
-    open_to_them = telling.told in (Word.OPENED, Word.REMINDER) and not telling.tried
-    return replace(telling, owed=None if open_to_them else Word.OPENED, tried=False)
+    open_to_them = (
+        notification_state.told in (Word.OPENED, Word.REMINDER) and not notification_state.tried
+    )
+    return replace(notification_state, owed=None if open_to_them else Word.OPENED, tried=False)
 
 
-def _owing_the_end(telling: Telling) -> Telling:
+def _owing_the_end(notification_state: NotificationState) -> NotificationState:
     # Also where its start is owed: the one message tells both.
-    return replace(telling, owed=Word.RECOVERED, tried=False)
+    return replace(notification_state, owed=Word.RECOVERED, tried=False)

@@ -88,7 +88,7 @@ class Listener(StrEnum):
     MACHINES = "machines"
 
 
-class Telling(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
     """How far a kind of listener has been told: what is owed, and what was said last and when.
 
     ``tried`` says that what is owed may have been heard already: it was about to be sent, and
@@ -147,9 +147,9 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     returns: int = 0
     met_by: str = ""
     displaced: bool = False
-    people: Telling = Telling()
-    phones: Telling = Telling()
-    machines: Telling = Telling()
+    people: NotificationState = NotificationState()
+    phones: NotificationState = NotificationState()
+    machines: NotificationState = NotificationState()
 
     @property
     def key(self) -> str:
@@ -164,9 +164,9 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owed(self) -> bool:
         """Whether anybody is still to be told anything."""
-        return any(self.telling(each).owed is not None for each in Listener)
+        return any(self.notification_state(each).owed is not None for each in Listener)
 
-    def telling(self, listener: Listener) -> Telling:
+    def notification_state(self, listener: Listener) -> NotificationState:
         """What that kind of listener has been told."""
         match listener:
             case Listener.PEOPLE:
@@ -191,7 +191,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     phones: Sent = Sent()
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A message for people, in the forms that e-mail and SMS take.
 
     Attributes:

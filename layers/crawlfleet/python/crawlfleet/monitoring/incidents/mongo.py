@@ -40,7 +40,7 @@ class MongoIncidentBook:
         self._nodes = nodes
         self._sure = False
 
-    def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
+    def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
         """See ports.IncidentBook.take_turn."""
         free = {"_id": _DESK, "$or": [{"until": {"$lte": now}}, {"by": by}, {"until": None}]}
         with border(SECONDS):
@@ -52,7 +52,7 @@ class MongoIncidentBook:
                 return False
         return True
 
-    def end_turn(self, by: str) -> None:
+    def release_lock(self, by: str) -> None:
         """See ports.IncidentBook.end_turn."""
         with border(SECONDS):
             self._desk().update_one({"_id": _DESK, "by": by}, {"$set": {"until": _NEVER}})

@@ -33,11 +33,11 @@ from crawlfleet.monitoring.incidents.lifecycle import pause
 from crawlfleet.monitoring.incidents.models import (
     Bulletin,
     Incident,
-    Letter,
     Listener,
+    Notification,
+    NotificationState,
     Place,
     Sent,
-    Telling,
     Word,
 )
 
@@ -68,7 +68,7 @@ class Sending(NamedTuple):
     sums_up: bool
 
 
-def owed_letters(
+def owed_notifications(
     incidents: Iterable[Incident],
     sent: Sent,
     now: datetime,
@@ -76,7 +76,7 @@ def owed_letters(
     to: Listener = Listener.PEOPLE,
 ) -> list[Sending]:
     """What people, or phones, are told now, the gravest first."""
-    owed = sorted((each for each in incidents if each.telling(to).owed), key=gravity)
+    owed = sorted((each for each in incidents if each.notification_state(to).owed), key=gravity)
     if not owed:
         return []
     if len(owed) <= min(limits.singly, limits.messages_an_hour - len(_lately(sent, now))):
@@ -87,7 +87,7 @@ def owed_letters(
     return [Sending(tuple(owed), sums_up=True)]
 
 
-def after_letter(sent: Sent, now: datetime, *, sums_up: bool) -> Sent:
+def after_notification(sent: Sent, now: datetime, *, sums_up: bool) -> Sent:
     """What went out, after one message more."""
     if sums_up:
         return Sent(sent_at=_lately(sent, now), summed_at=now)
@@ -126,16 +126,16 @@ _SAID_CHARACTERS: Final = 500
 TEXT_CHARACTERS: Final = 8_000
 
 
-def letter(
+def notification(
     stage: str,
     incident: Incident,
     limits: AlarmLimits,
     now: datetime,
     to: Listener = Listener.PEOPLE,
-) -> Letter:
+) -> Notification:
     """The message to people, or to phones, about one incident that owes them a word."""
-    telling = incident.telling(to)
-    word = _owed(telling)
+    notification_state = incident.notification_state(to)
+    word = _owed(notification_state)
     advice = ADVICE[incident.kind]
     head = f"crawlfleet {stage}"
     what = f"{_capital(str(incident.place))}: {advice.title}"
@@ -149,13 +149,13 @@ def letter(
             f"Since:     {_moment(incident.since)}",
             f"Until:     {_moment(over_at)}, after {_lasted(incident.since, over_at)}",
             f"Last seen: {said}",
-            *_unheard(telling),
+            *_unheard(notification_state),
             "",
             _TO_DO_AFTERWARDS[incident.displaced],
         ]
         short = f"{subject}, after {_lasted(incident.since, over_at)}"
     else:
-        reminders = telling.reminders + (word is Word.REMINDER)
+        reminders = notification_state.reminders + (word is Word.REMINDER)
         next_one = pause(reminders, limits).total_seconds()
         lines = [
             f"{what}.",
@@ -171,7 +171,7 @@ def letter(
         ]
         short = f"{subject}: {said}"
     lines += ["", f"Incident {incident.id}. All that are open: crawlfleet incidents"]
-    return Letter(
+    return Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(lines)[:TEXT_CHARACTERS],
         short=_ascii(short, SHORT_CHARACTERS),
@@ -182,19 +182,19 @@ def letter(
 
 def summary(
     stage: str, incidents: Sequence[Incident], now: datetime, to: Listener = Listener.PEOPLE
-) -> Letter:
+) -> Notification:
     """One message to people, or to phones, about many incidents that each owe them a word."""
-    words = Counter(_owed(each.telling(to)) for each in incidents)
+    words = Counter(_owed(each.notification_state(to)) for each in incidents)
     counted = ", ".join(f"{words[word]:,} {_COUNTED[word]}" for word in Word if words[word])
     severity = max_severity(incidents)
     subject = f"crawlfleet {stage} {_SHOWN[severity]}: {counted}"
-    kinds = Counter((each.kind, _owed(each.telling(to))) for each in incidents)
+    kinds = Counter((each.kind, _owed(each.notification_state(to))) for each in incidents)
     lines = [f"Much has changed at once, so this is one message: {counted}.", ""]
     for (kind, word), count in sorted(kinds.items(), key=lambda each: (-each[1], each[0])):
         lines.append(f"{count:>6,} x {ADVICE[kind].title} ({_COUNTED[word]})")
     lines += ["", "The gravest of them:" if len(incidents) > NAMED else "These are:", ""]
     for each in incidents[:NAMED]:
-        word = _owed(each.telling(to))
+        word = _owed(each.notification_state(to))
         line = f"{_label(each, word)}: {each.place}: {ADVICE[each.kind].title}"
         lines.append("- " + one_line(f"{line}: {each.said}", _LINE_CHARACTERS))
     if len(incidents) > NAMED:
@@ -204,7 +204,7 @@ def summary(
         "What next: begin with parts that do not answer, as much of the rest follows from them.",
         f"All that are open, with what to do about each: crawlfleet incidents ({_moment(now)})",
     ]
-    return Letter(
+    return Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(lines)[:TEXT_CHARACTERS],
         short=_ascii(
@@ -283,7 +283,9 @@ def bulletins(
     yield from bulletins(stage, incidents[half:], now)
 
 
-def bare_letter(stage: str, refused: Letter, incidents: Sequence[Incident]) -> Letter:
+def bare_notification(
+    stage: str, refused: Notification, incidents: Sequence[Incident]
+) -> Notification:
     """In the place of a message that was refused: our own words alone, which nothing is wrong with.
 
     What others have written, names of hosts and bizs included, is left out.
@@ -298,7 +300,7 @@ def bare_letter(stage: str, refused: Letter, incidents: Sequence[Incident]) -> L
         "",
         "All that are open, with what to do about each: crawlfleet incidents",
     ]
-    return Letter(
+    return Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(_ascii(line, _LINE_CHARACTERS) for line in lines),
         short=_ascii(f"{subject}. See: crawlfleet incidents", SHORT_CHARACTERS),
@@ -363,13 +365,13 @@ def _label(incident: Incident, word: Word) -> str:
     return f"still {severity}"
 
 
-def _owed(telling: Telling) -> Word:
+def _owed(notification_state: NotificationState) -> Word:
     """The word that is owed; whoever asks has looked that there is one."""
-    return telling.owed or Word.REMINDER
+    return notification_state.owed or Word.REMINDER
 
 
-def _unheard(telling: Telling) -> list[str]:
-    if telling.told in (Word.OPENED, Word.REMINDER):
+def _unheard(notification_state: NotificationState) -> list[str]:
+    if notification_state.told in (Word.OPENED, Word.REMINDER):
         return []
     return ["Note:      it was over before the message about its beginning could be sent."]
 

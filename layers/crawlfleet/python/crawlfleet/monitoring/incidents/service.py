@@ -28,7 +28,7 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
-from crawlfleet.monitoring.incidents import notifications as telling
+from crawlfleet.monitoring.incidents import notifications as notification_state
 from crawlfleet.monitoring.incidents import notifications as wording
 from crawlfleet.monitoring.incidents.detectors import judge, seen, unseen
 from crawlfleet.monitoring.incidents.lifecycle import (
@@ -45,11 +45,11 @@ from crawlfleet.monitoring.incidents.models import (
     Bulletin,
     Desk,
     Incident,
-    Letter,
     Life,
     Listener,
     Look,
-    Telling,
+    Notification,
+    NotificationState,
 )
 from crawlfleet.monitoring.models import Sample
 
@@ -64,14 +64,14 @@ class Book(NamedTuple):
 class IncidentBook(Protocol):
     """The incidents of the stage, of now and of the last months."""
 
-    def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
+    def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
         """Whether the caller is the one to look and tell now, until the term ends or it is done.
 
         False while it is another's turn; two that look at once would tell twice.
         """
         ...
 
-    def end_turn(self, by: str) -> None:
+    def release_lock(self, by: str) -> None:
         """The caller is done; no effect if the turn is another's by now."""
         ...
 
@@ -114,15 +114,15 @@ class Notifier(Protocol):
     MessageRefusedError: this message will never be taken. StoreUnavailableError: none is taken now.
     """
 
-    def tell_people(self, letter: Letter) -> None:
+    def notify_people(self, notification: Notification) -> None:
         """Send a message to the administrators, in sentences."""
         ...
 
-    def tell_phones(self, letter: Letter) -> None:
+    def notify_phones(self, notification: Notification) -> None:
         """Send the short form of a message to those who are to be woken."""
         ...
 
-    def tell_machines(self, bulletin: Bulletin) -> None:
+    def notify_machines(self, bulletin: Bulletin) -> None:
         """Send a message to whatever listens for one."""
         ...
 
@@ -135,8 +135,8 @@ PATIENCE: Final = timedelta(seconds=15)
 
 
 #: What becomes of what a kind of listener has been told.
-Change: TypeAlias = Callable[[Telling], Telling]
-M = TypeVar("M", Letter, Bulletin)
+Change: TypeAlias = Callable[[NotificationState], NotificationState]
+M = TypeVar("M", Notification, Bulletin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def alarm(ports: AlarmingPorts, memory: Memory, sample: Sample, tree: Tree, by: 
     alarmed = _go_on(ports, memory, look, tree.stage.alarms, now, booked=booked)
     if booked:
         try:
-            ports.book.end_turn(by)
+            ports.book.release_lock(by)
         except CrawlfleetError as error:
             warn("the turn at the incidents could not be ended", error)
     delivered = [
@@ -212,7 +212,7 @@ def alarm(ports: AlarmingPorts, memory: Memory, sample: Sample, tree: Tree, by: 
 def _open_book(ports: AlarmingPorts, memory: Memory, by: str, now: datetime) -> bool | None:
     """Take the turn and learn what others know; None if it is another's, False without a book."""
     try:
-        if not ports.book.take_turn(by, now, TERM):
+        if not ports.book.acquire_lock(by, now, TERM):
             return None
         present = ports.book.read()
     except CrawlfleetError as error:
@@ -248,10 +248,12 @@ def _go_on(
         key: let_go(each, now) for key, each in before.items() if key not in memory.incidents
     }
     present = memory.incidents.values()
-    letters = telling.owed_letters(present, memory.desk.people, now, limits)
-    woken = telling.owed_letters(present, memory.desk.phones, now, limits, Listener.PHONES)
-    bulletins = list(telling.owed_bulletins(present))
-    for sending in letters:
+    sendings = notification_state.owed_notifications(present, memory.desk.people, now, limits)
+    woken = notification_state.owed_notifications(
+        present, memory.desk.phones, now, limits, Listener.PHONES
+    )
+    bulletins = list(notification_state.owed_bulletins(present))
+    for sending in sendings:
         _note(memory, sending.incidents, Listener.PEOPLE, tried)
     for sending in woken:
         _note(memory, sending.incidents, Listener.PHONES, tried)
@@ -261,9 +263,9 @@ def _go_on(
     booked = booked and _write(ports, memory)
     until = ports.clock() + PATIENCE
     said = (
-        _tell_people(ports, memory, letters, limits, now, until),
-        _tell_people(ports, memory, woken, limits, now, until, Listener.PHONES),
-        _tell_machines(ports, memory, bulletins, now, until),
+        _notify_people(ports, memory, sendings, limits, now, until),
+        _notify_people(ports, memory, woken, limits, now, until, Listener.PHONES),
+        _notify_machines(ports, memory, bulletins, now, until),
     )
     sent = sum(each.sent for each in said)
     if sent and booked:
@@ -290,7 +292,7 @@ def _write(ports: AlarmingPorts, memory: Memory) -> bool:
     return True
 
 
-class _Told(NamedTuple):
+class _Delivery(NamedTuple):
     """Messages that went out, and those that did not: refused, or the one that nobody took.
 
     After one that nobody took the rest waits for the next look: it would take all of the time. One
@@ -302,52 +304,52 @@ class _Told(NamedTuple):
     failed: int = 0
 
 
-def _tell_people(
+def _notify_people(
     ports: AlarmingPorts,
     memory: Memory,
-    letters: Iterable[telling.Sending],
+    sendings: Iterable[notification_state.Sending],
     limits: AlarmLimits,
     now: datetime,
     until: datetime,
     to: Listener = Listener.PEOPLE,
-) -> _Told:
+) -> _Delivery:
     """Say to people, or to phones, what is owed, as far as there is time."""
     phones = to is Listener.PHONES
-    tell = ports.notifier.tell_phones if phones else ports.notifier.tell_people
+    tell = ports.notifier.notify_phones if phones else ports.notifier.notify_people
     sent = failed = 0
-    for sending in letters:
+    for sending in sendings:
         if ports.clock() >= until:
             break
         if len(sending.incidents) == 1:
-            letter = wording.letter(ports.stage, sending.incidents[0], limits, now, to)
+            notification = wording.notification(ports.stage, sending.incidents[0], limits, now, to)
         else:
-            letter = wording.summary(ports.stage, sending.incidents, now, to)
-        bare = wording.bare_letter(ports.stage, letter, sending.incidents)
+            notification = wording.summary(ports.stage, sending.incidents, now, to)
+        bare = wording.bare_notification(ports.stage, notification, sending.incidents)
         try:
-            refused = _send(tell, letter, bare)
+            refused = _send(tell, notification, bare)
         except MessageRefusedError as error:
             warn(f"a message to {to} was refused, and its bare form as well", error)
             failed += 1
             continue
         except CrawlfleetError as error:
             warn(f"{to} could not be told; the next look tries again", error)
-            return _Told(sent, failed + 1)
+            return _Delivery(sent, failed + 1)
         sent, failed = sent + 1, failed + refused
         before = memory.desk.phones if phones else memory.desk.people
-        after = telling.after_letter(before, now, sums_up=sending.sums_up)
+        after = notification_state.after_notification(before, now, sums_up=sending.sums_up)
         memory.desk = replace(memory.desk, **{to.value: after})
         memory.desk_unwritten = True
         _note(memory, sending.incidents, to, lambda owing: told(owing, now))
-    return _Told(sent, failed)
+    return _Delivery(sent, failed)
 
 
-def _tell_machines(
+def _notify_machines(
     ports: AlarmingPorts,
     memory: Memory,
     bulletins: Iterable[tuple[Incident, ...]],
     now: datetime,
     until: datetime,
-) -> _Told:
+) -> _Delivery:
     """Say to machines what is owed, as far as there is time."""
     sent = failed = 0
     made = (each for some in bulletins for each in wording.bulletins(ports.stage, some, now))
@@ -356,17 +358,17 @@ def _tell_machines(
             break
         bare = wording.bare_bulletin(ports.stage, bulletin, incidents, now)
         try:
-            refused = _send(ports.notifier.tell_machines, bulletin, bare)
+            refused = _send(ports.notifier.notify_machines, bulletin, bare)
         except MessageRefusedError as error:
             warn("a message to machines was refused, and its bare form as well", error)
             failed += 1
             continue
         except CrawlfleetError as error:
             warn("machines could not be told; the next look tries again", error)
-            return _Told(sent, failed + 1)
+            return _Delivery(sent, failed + 1)
         sent, failed = sent + 1, failed + refused
         _note(memory, incidents, Listener.MACHINES, lambda owing: told(owing, now))
-    return _Told(sent, failed)
+    return _Delivery(sent, failed)
 
 
 def _send(tell: Callable[[M], None], message: M, bare: M) -> bool:
@@ -393,7 +395,7 @@ def _note(
     """Remember of each incident how far a kind of listener has been told."""
     for each in incidents:
         present = memory.incidents[each.key]
-        changed = change(present.telling(listener))
+        changed = change(present.notification_state(listener))
         memory.incidents[each.key] = replace(present, **{listener.value: changed})
         memory.unwritten.add(each.key)
 

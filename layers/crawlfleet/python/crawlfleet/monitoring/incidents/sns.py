@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol
 
 from crawlfleet.kernel.aws.clients import client as aws_client
 from crawlfleet.kernel.errors import MessageRefusedError, StoreUnavailableError
-from crawlfleet.monitoring.incidents.models import Bulletin, Letter, Word
+from crawlfleet.monitoring.incidents.models import Bulletin, Notification, Word
 
 log = logging.getLogger(__name__)
 
@@ -78,32 +78,36 @@ class SnsNotifier:
         self._client = client
         self._connect = connect
 
-    def tell_people(self, letter: Letter) -> None:
+    def notify_people(self, notification: Notification) -> None:
         """See ports.Notifier.tell_people."""
         if self._people is None:
-            log.warning("a message to people, who have no topic", extra={"text": letter.text})
+            log.warning("a message to people, who have no topic", extra={"text": notification.text})
             return
-        texts = {"default": letter.text, "email": letter.text, "sms": letter.short}
+        texts = {
+            "default": notification.text,
+            "email": notification.text,
+            "sms": notification.short,
+        }
         self._publish(
             TopicArn=self._people,
-            Subject=letter.subject,
+            Subject=notification.subject,
             Message=json.dumps(texts),
             MessageStructure="json",
-            MessageAttributes=_attributes(letter.severity, letter.words),
+            MessageAttributes=_attributes(notification.severity, notification.words),
         )
 
-    def tell_phones(self, letter: Letter) -> None:
+    def notify_phones(self, notification: Notification) -> None:
         """See ports.Notifier.tell_phones."""
         if self._phones is None:
             return
         self._publish(
             TopicArn=self._phones,
-            Subject=letter.subject,
-            Message=letter.short,
-            MessageAttributes=_attributes(letter.severity, letter.words),
+            Subject=notification.subject,
+            Message=notification.short,
+            MessageAttributes=_attributes(notification.severity, notification.words),
         )
 
-    def tell_machines(self, bulletin: Bulletin) -> None:
+    def notify_machines(self, bulletin: Bulletin) -> None:
         """See ports.Notifier.tell_machines."""
         if self._machines is None:
             return

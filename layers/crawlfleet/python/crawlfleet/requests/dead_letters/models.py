@@ -13,7 +13,7 @@ from crawlfleet.requests.models import Tracked
 _HOST: Final = re.compile(r"(?=.*\w)[\w.:%-]+\Z")
 
 
-class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """All that is given must hold.
 
     ``reason`` is the error's class, such as ``PageGone``; ``host`` that of the request's URL (not
@@ -32,14 +32,14 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
     """What one look found, oldest first, and how far it came.
 
     ``reached`` is the position ``(ts, id)`` up to which everything was looked at; the next look
     begins there. None: that was all. A look that was cut short may have found nothing at all.
     """
 
-    letters: tuple[Tracked, ...] = ()
+    dead_letters: tuple[Tracked, ...] = ()
     reached: tuple[int, str] | None = None
 
 

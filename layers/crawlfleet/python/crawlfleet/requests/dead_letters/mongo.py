@@ -18,9 +18,9 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage
 from crawlfleet.requests.models import Entry, Tracked
 from crawlfleet.requests.mongo.counters import Tally, book, count_submitted, tally_of
 from crawlfleet.requests.mongo.documents import (
@@ -76,31 +76,31 @@ class MongoDeadLetters:
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
-        letters: LetterFilter,
+        dead_letters: DeadLetterFilter,
         *,
         after: tuple[int, str] | None,
         limit: int,
         now: datetime,
-    ) -> LetterPage:
+    ) -> DeadLetterPage:
         """See ports.DeadLetters.find."""
         shards = live_shards(biz, now)
         position = None if after is None else (after[0], typed(after[1]))
-        ranges = _before(letters.until, ranges_of("ts", letters.since, position))
-        filters = _filters(letters)
+        ranges = _before(dead_letters.until, ranges_of("ts", dead_letters.since, position))
+        filters = _filters(dead_letters)
         # One more than asked for tells whether there are more; without a filter that is enough.
         many = max(self._scan // len(shards), self._least_scan) if filters else limit + 1
-        match = {**_dead(lane), **filters}
+        match = {**_dead(queue_key), **filters}
         dead: Document = {"flag": int(State.DEAD)}
         index = BY_STATE
-        if letters.job is not None:
-            dead["job"], index = letters.job, BY_JOB
+        if dead_letters.job is not None:
+            dead["job"], index = dead_letters.job, BY_JOB
         found: list[list[Tracked]] = []
         reached: list[Place] = []
         with border():
             for shard in shards:
-                requests = self._shards.requests(lane, biz, shard)
+                requests = self._shards.requests(queue_key, biz, shard)
                 # The index alone answers this: a page of keys costs no documents.
                 keys = list(ordered(requests, dead, ranges, "ts", index, many, ("ts",)))
                 if not keys:
@@ -118,7 +118,7 @@ class MongoDeadLetters:
 
     def replay(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         ids: Sequence[RequestId],
         rule_version: Mapping[str, str],
@@ -130,8 +130,8 @@ class MongoDeadLetters:
         def revive(
             session: ClientSession, shard: Shard, part: Sequence[RequestId], tally: Tally
         ) -> list[Entry]:
-            requests = self._shards.requests(lane, biz, shard)
-            match = {"_id": {"$in": part}, **_dead(lane)}
+            requests = self._shards.requests(queue_key, biz, shard)
+            match = {"_id": {"$in": part}, **_dead(queue_key)}
             found = requests.find(
                 match, projection=[*ENTRY_FIELDS, "data", "job"], hint=BY_ID, session=session
             )
@@ -140,24 +140,31 @@ class MongoDeadLetters:
                 changes = list(_revivals(dead, rule_version, by, now))
                 requests.bulk_write(changes, ordered=False, session=session)
                 tally.subtract(tally_of((document.get("job") for document in dead), "dead"))
-            return [entry_of(lane, document) for document in dead]
+            return [entry_of(queue_key, document) for document in dead]
 
         entries: list[Entry] = []
         left = set(ids)
         for nodes in _likeliest_first(biz, ids, left):
-            for entry in self._in_transactions(lane, biz, nodes, now, revive):
+            for entry in self._in_transactions(queue_key, biz, nodes, now, revive):
                 entries.append(entry)
                 left.discard(entry.id)
         return entries
 
-    def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:  # noqa: ARG002
+    def purge(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        by: str,  # noqa: ARG002
+        now: datetime,
+    ) -> int:
         """See ports.DeadLetters.purge; what was never counted as submitted is, before it goes."""
 
         def remove(
             session: ClientSession, shard: Shard, part: Sequence[RequestId], _: Tally
         ) -> list[RequestId]:
-            requests = self._shards.requests(lane, biz, shard)
-            match = {"_id": {"$in": part}, **_dead(lane)}
+            requests = self._shards.requests(queue_key, biz, shard)
+            match = {"_id": {"$in": part}, **_dead(queue_key)}
             found = [
                 document["_id"]
                 for document in requests.find(
@@ -165,20 +172,20 @@ class MongoDeadLetters:
                 )
             ]
             if found:
-                counts = self._shards.counts(lane, biz, shard)
+                counts = self._shards.counts(queue_key, biz, shard)
                 count_submitted(requests, counts, found, now, session)
                 requests.delete_many({"_id": {"$in": found}}, hint=BY_ID, session=session)
             return found
 
         left = set(ids)
         for nodes in _likeliest_first(biz, ids, left):
-            removed: list[RequestId] = self._in_transactions(lane, biz, nodes, now, remove)
+            removed: list[RequestId] = self._in_transactions(queue_key, biz, nodes, now, remove)
             left.difference_update(removed)
         return len(set(ids)) - len(left)
 
     def _in_transactions(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         nodes: Mapping[str, ByShard[RequestId]],
         now: datetime,
@@ -199,12 +206,12 @@ class MongoDeadLetters:
                     done += change(session, shard, part, tally)
                 for shard, tally in tallies.values():
                     if tally:
-                        book(self._shards.counts(lane, biz, shard), tally, now, session)
+                        book(self._shards.counts(queue_key, biz, shard), tally, now, session)
                 return done
 
             with border(TRANSACTION_SECONDS):
                 for shard in parts:
-                    self._shards.counts(lane, biz, shard, made_sure=True)
+                    self._shards.counts(queue_key, biz, shard, made_sure=True)
                 return in_transaction(self._nodes.client(node), write)
 
         done, failed = on_nodes(dict(nodes), change_on)
@@ -227,29 +234,29 @@ def _likeliest_first(
             yield nodes
 
 
-def _dead(lane: Lane) -> Document:
-    return {"flag": int(State.DEAD), "tenant": lane.tenant, "biz": lane.biz}
+def _dead(queue_key: QueueKey) -> Document:
+    return {"flag": int(State.DEAD), "tenant": queue_key.tenant, "biz": queue_key.biz}
 
 
-def _filters(letters: LetterFilter) -> Document:
+def _filters(dead_letters: DeadLetterFilter) -> Document:
     """What the plain fields must hold; the job has an index of its own."""
     wanted: Document = {
         name: value
         for name, value in (
-            ("reason", letters.reason),
-            ("host", letters.host),
-            ("rule", letters.rule),
+            ("reason", dead_letters.reason),
+            ("host", dead_letters.host),
+            ("rule", dead_letters.rule),
         )
         if value is not None
     }
-    if letters.status is not None:
+    if dead_letters.status is not None:
         # 0 is no answer at all, or one that is no HTTP.
-        wanted["answer.status"] = letters.status or {"$in": [0, None]}
-    if letters.text is not None:
+        wanted["answer.status"] = dead_letters.status or {"$in": [0, None]}
+    if dead_letters.text is not None:
         # No regular expression: a text is what it is, and none takes long.
         wanted["$expr"] = {
             "$or": [
-                {"$gte": [{"$indexOfBytes": [f"${field}", {"$literal": letters.text}]}, 0]}
+                {"$gte": [{"$indexOfBytes": [f"${field}", {"$literal": dead_letters.text}]}, 0]}
                 for field in ("error", "url")
             ]
         }
@@ -270,15 +277,15 @@ def _before(until: datetime | None, ranges: list[Document]) -> list[Document]:
     return found
 
 
-def _page(found: list[list[Tracked]], reached: Place | None, limit: int) -> LetterPage:
+def _page(found: list[list[Tracked]], reached: Place | None, limit: int) -> DeadLetterPage:
     """What lies up to where every shard was looked at."""
     merged = merge(*found, key=_place)
-    letters = [one for one in merged if reached is None or _place(one) <= reached]
-    if len(letters) > limit:
-        letters = letters[:limit]
-        reached = _place(letters[-1])
-    return LetterPage(
-        letters=tuple(letters),
+    dead_letters = [one for one in merged if reached is None or _place(one) <= reached]
+    if len(dead_letters) > limit:
+        dead_letters = dead_letters[:limit]
+        reached = _place(dead_letters[-1])
+    return DeadLetterPage(
+        dead_letters=tuple(dead_letters),
         reached=None if reached is None else (reached[0], reached[3] or str(reached[2])),
     )
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of, lane_of
+from crawlfleet.config.lookup import biz_of, queue_key_of
 from crawlfleet.kernel import paging as cursors
 from crawlfleet.kernel.errors import (
     ConflictError,
@@ -29,9 +29,9 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.ids import RequestId, State, parse_id
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.dead_letters.models import LetterFilter, LetterPage, host_named
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage, host_named
 from crawlfleet.requests.ledger import Journal, JournalLine
 from crawlfleet.requests.models import Entry, Tracked
 from crawlfleet.requests.outcomes import REASONS
@@ -46,14 +46,14 @@ class DeadLetters(Protocol):
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
-        letters: LetterFilter,
+        dead_letters: DeadLetterFilter,
         *,
         after: tuple[int, str] | None,
         limit: int,
         now: datetime,
-    ) -> LetterPage:
+    ) -> DeadLetterPage:
         """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
 
         One look goes through a bounded number of them. Where it ends before all were looked at, or
@@ -63,7 +63,7 @@ class DeadLetters(Protocol):
 
     def replay(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         ids: Sequence[RequestId],
         rule_version: Mapping[str, str],
@@ -78,7 +78,9 @@ class DeadLetters(Protocol):
         """
         ...
 
-    def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:
+    def purge(
+        self, queue_key: QueueKey, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime
+    ) -> int:
         """Remove dead letters; in the ledger they stay dead. Returns how many were removed."""
         ...
 
@@ -98,7 +100,7 @@ class DeadLetterPorts:
     ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
     """
 
-    letters: DeadLetters
+    dead_letters: DeadLetters
     store: RequestStore
     queue: RequestQueue
     workers: WakeReservations
@@ -129,12 +131,12 @@ class Changed:
         return self.cursor is not None
 
 
-def list_letters(
+def list_dead_letters(
     ports: DeadLetterPorts,
     tree: Tree,
     tenant: str,
     biz_name: str,
-    letters: LetterFilter,
+    dead_letters: DeadLetterFilter,
     *,
     cursor: str | None,
     limit: int,
@@ -145,12 +147,12 @@ def list_letters(
     A page may hold fewer than ``limit``, even none, and still say that there is more: it took long
     to find them. At the end the cursor is None.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    found, resume = _look(ports, lane, biz, _checked(letters), cursor, limit, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    found, resume = _find(ports, queue_key, biz, _checked(dead_letters), cursor, limit, now)
     return Listing(found, resume, resume is not None)
 
 
-def look_at(
+def get_dead_letter(
     ports: DeadLetterPorts, tree: Tree, tenant: str, biz_name: str, text_id: str
 ) -> Tracked:
     """One dead letter, with the site's last answer.
@@ -159,8 +161,8 @@ def look_at(
         NotFoundError: there is none of that id.
         ConflictError: it is not dead.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    return _dead(ports, lane, biz, text_id, "dead letters")
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    return _dead(ports, queue_key, biz, text_id, "dead letters")
 
 
 def replay_one(
@@ -181,20 +183,20 @@ def replay_one(
         ConflictError: it is not dead, or its time to live has passed.
         UnknownRuleError: it is to be read with the present rule, and there is none.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    found = _dead(ports, lane, biz, text_id, "replayed")
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    found = _dead(ports, queue_key, biz, text_id, "replayed")
     if found.request.queued_at < _oldest(biz, now):
         message = (
             f"the request was queued at {found.request.queued_at.isoformat()} and its time to live"
             " has passed: submit the page anew"
         )
         raise ConflictError(message)
-    versions = _present(ports, lane, biz, [found]) if current_rule else {}
-    entries = ports.letters.replay(lane, biz, [found.request.id], versions, by, now)
+    versions = _present(ports, queue_key, biz, [found]) if current_rule else {}
+    entries = ports.dead_letters.replay(queue_key, biz, [found.request.id], versions, by, now)
     if not entries:  # somebody else was quicker
-        _dead(ports, lane, biz, text_id, "replayed")
-    _serve(ports, lane, entries, [found])
-    return ports.store.get(lane, biz, found.request.id) or found
+        _dead(ports, queue_key, biz, text_id, "replayed")
+    _serve(ports, queue_key, entries, [found])
+    return ports.store.get(queue_key, biz, found.request.id) or found
 
 
 def purge_one(
@@ -213,11 +215,11 @@ def purge_one(
         NotFoundError: there is none of that id.
         ConflictError: it is not dead.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    found = _dead(ports, lane, biz, text_id, "purged")
-    if not ports.letters.purge(lane, biz, [found.request.id], by, now):
-        _dead(ports, lane, biz, text_id, "purged")
-    _note_purge(ports, lane, by, f"dead letter {found.request.id}", 1, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    found = _dead(ports, queue_key, biz, text_id, "purged")
+    if not ports.dead_letters.purge(queue_key, biz, [found.request.id], by, now):
+        _dead(ports, queue_key, biz, text_id, "purged")
+    _note_purge(ports, queue_key, by, f"dead letter {found.request.id}", 1, now)
     return found
 
 
@@ -226,7 +228,7 @@ def replay(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    letters: LetterFilter,
+    dead_letters: DeadLetterFilter,
     *,
     current_rule: bool,
     by: str,
@@ -240,19 +242,19 @@ def replay(
         UnknownRuleError: one is to be read with the present rule, and there is none; nothing was
             changed.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    letters, limit, oldest = _checked(letters), min(limit, ports.most), _oldest(biz, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    dead_letters, limit, oldest = _checked(dead_letters), min(limit, ports.most), _oldest(biz, now)
     skipped = 0
     if cursor is None:
-        until = min(letters.until or oldest, oldest)
-        gone = msgspec.structs.replace(letters, until=until)
-        skipped = len(_look(ports, lane, biz, gone, None, limit, now)[0])
-    alive = msgspec.structs.replace(letters, since=max(letters.since or oldest, oldest))
-    found, resume = _look(ports, lane, biz, alive, cursor, limit, now)
-    versions = _present(ports, lane, biz, found) if current_rule else {}
+        until = min(dead_letters.until or oldest, oldest)
+        gone = msgspec.structs.replace(dead_letters, until=until)
+        skipped = len(_find(ports, queue_key, biz, gone, None, limit, now)[0])
+    alive = msgspec.structs.replace(dead_letters, since=max(dead_letters.since or oldest, oldest))
+    found, resume = _find(ports, queue_key, biz, alive, cursor, limit, now)
+    versions = _present(ports, queue_key, biz, found) if current_rule else {}
     ids = [one.request.id for one in found]
-    entries = ports.letters.replay(lane, biz, ids, versions, by, now) if ids else []
-    _serve(ports, lane, entries, found)
+    entries = ports.dead_letters.replay(queue_key, biz, ids, versions, by, now) if ids else []
+    _serve(ports, queue_key, entries, found)
     return Changed(len(entries), skipped, resume)
 
 
@@ -261,7 +263,7 @@ def purge(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    letters: LetterFilter,
+    dead_letters: DeadLetterFilter,
     *,
     by: str,
     limit: int,
@@ -269,22 +271,22 @@ def purge(
     cursor: str | None = None,
 ) -> Changed:
     """Throw dead letters away, oldest first, at most ``limit`` of them."""
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     limit = min(limit, ports.most)
-    letters = _checked(letters)
-    found, resume = _look(ports, lane, biz, letters, cursor, limit, now)
+    dead_letters = _checked(dead_letters)
+    found, resume = _find(ports, queue_key, biz, dead_letters, cursor, limit, now)
     ids = [one.request.id for one in found]
-    count = ports.letters.purge(lane, biz, ids, by, now) if ids else 0
+    count = ports.dead_letters.purge(queue_key, biz, ids, by, now) if ids else 0
     if count:
-        _note_purge(ports, lane, by, f"dead letters, {_said(letters)}", count, now)
+        _note_purge(ports, queue_key, by, f"dead letters, {_said(dead_letters)}", count, now)
     return Changed(count, 0, resume)
 
 
-def _look(
+def _find(
     ports: DeadLetterPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
-    letters: LetterFilter,
+    dead_letters: DeadLetterFilter,
     cursor: str | None,
     limit: int,
     now: datetime,
@@ -294,10 +296,10 @@ def _look(
     found: list[Tracked] = []
     started = time.monotonic()
     while True:
-        page = ports.letters.find(
-            lane, biz, letters, after=after, limit=limit - len(found), now=now
+        page = ports.dead_letters.find(
+            queue_key, biz, dead_letters, after=after, limit=limit - len(found), now=now
         )
-        found += page.letters
+        found += page.dead_letters
         after = page.reached
         if after is None:
             return found, None
@@ -305,10 +307,12 @@ def _look(
             return found, cursors.encode(after)
 
 
-def _dead(ports: DeadLetterPorts, lane: Lane, biz: Biz, text_id: str, done: str) -> Tracked:
+def _dead(
+    ports: DeadLetterPorts, queue_key: QueueKey, biz: Biz, text_id: str, done: str
+) -> Tracked:
     """The dead letter of that id; ``done`` is what only dead ones can be."""
     request_id: RequestId = parse_id(text_id)
-    found = ports.store.get(lane, biz, request_id)
+    found = ports.store.get(queue_key, biz, request_id)
     if found is None:
         message = f"there is no request {request_id}"
         raise NotFoundError(message)
@@ -324,34 +328,37 @@ def _oldest(biz: Biz, now: datetime) -> datetime:
 
 
 def _present(
-    ports: DeadLetterPorts, lane: Lane, biz: Biz, letters: Iterable[Tracked]
+    ports: DeadLetterPorts, queue_key: QueueKey, biz: Biz, dead_letters: Iterable[Tracked]
 ) -> dict[str, str]:
     """The versions that the letters' rules have now, each frozen before anything depends on it."""
-    names = sorted({one.request.body.rule for one in letters} - {""})  # "": nobody can read it
+    names = sorted({one.request.body.rule for one in dead_letters} - {""})  # "": nobody can read it
     gone = [name for name in names if biz.reader(name) is None]
     if gone:
         message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
         raise UnknownRuleError(message)
     readers = {name: reader for name in names if (reader := biz.reader(name))}
     for name, reader in readers.items():
-        ports.rules.freeze(lane, name, reader)
+        ports.rules.freeze(queue_key, name, reader)
     return {name: reader.version for name, reader in readers.items()}
 
 
 def _serve(
-    ports: DeadLetterPorts, lane: Lane, entries: list[Entry], letters: Iterable[Tracked]
+    ports: DeadLetterPorts,
+    queue_key: QueueKey,
+    entries: list[Entry],
+    dead_letters: Iterable[Tracked],
 ) -> None:
     """Put pending requests where they are served next, and see that somebody works.
 
     Who does what is bound for a pool is started by the tick.
     """
-    pools = {one.request.id: one.request.pool for one in letters}
+    pools = {one.request.id: one.request.pool for one in dead_letters}
     by_pool: dict[str | None, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_pool[pools.get(entry.id)].append(entry)
     try:
         for pool, part in by_pool.items():
-            ports.queue.requeue(lane_of(lane, pool), part)
+            ports.queue.requeue(queue_key_of(queue_key, pool), part)
         if None in by_pool:
             wake_if_idle(ports.workers, ports.waker)
     except StoreUnavailableError as error:
@@ -359,22 +366,22 @@ def _serve(
 
 
 def _note_purge(
-    ports: DeadLetterPorts, lane: Lane, by: str, what: str, count: int, now: datetime
+    ports: DeadLetterPorts, queue_key: QueueKey, by: str, what: str, count: int, now: datetime
 ) -> None:
     """A letter that is removed takes its timeline along; who did it is the journal's to tell."""
     line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
     try:
-        ports.journal.note(lane, line)
+        ports.journal.note(queue_key, line)
     except StoreUnavailableError as error:
         warn("the journal could not be written", error)
 
 
-def _said(letters: LetterFilter) -> str:
-    given = ((name, getattr(letters, name)) for name in letters.__struct_fields__)
+def _said(dead_letters: DeadLetterFilter) -> str:
+    given = ((name, getattr(dead_letters, name)) for name in dead_letters.__struct_fields__)
     return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "all"
 
 
-def _checked(letters: LetterFilter) -> LetterFilter:
+def _checked(dead_letters: DeadLetterFilter) -> DeadLetterFilter:
     """The filter, its host as hosts are kept.
 
     Raises:
@@ -382,18 +389,18 @@ def _checked(letters: LetterFilter) -> LetterFilter:
             on for such a reason; the host is none.
     """
     for name in ("reason", "rule", "host", "job", "text"):
-        value = getattr(letters, name)
+        value = getattr(dead_letters, name)
         if value is None:
             continue
         if not value or len(value) > LONGEST_TEXT:
             raise InvalidRequestError.of(name, f"must have 1 to {LONGEST_TEXT} characters")
         if any("\ud800" <= character <= "\udfff" for character in value):
             raise InvalidRequestError.of(name, "is not valid text")
-    if letters.reason is not None and letters.reason not in REASONS:
+    if dead_letters.reason is not None and dead_letters.reason not in REASONS:
         raise InvalidRequestError.of("reason", f"is none of {', '.join(REASONS)}")
-    if letters.host is None:
-        return letters
-    host = host_named(letters.host)
+    if dead_letters.host is None:
+        return dead_letters
+    host = host_named(dead_letters.host)
     if host is None:
         raise InvalidRequestError.of("host", "is no host, such as shop.example")
-    return msgspec.structs.replace(letters, host=host)
+    return msgspec.structs.replace(dead_letters, host=host)

@@ -35,11 +35,11 @@ from crawlfleet.kernel.ids import (
     IdKind,
     RequestId,
 )
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
 
 
-class HeldNumber(msgspec.Struct, frozen=True, kw_only=True):
+class LeasedNumber(msgspec.Struct, frozen=True, kw_only=True):
     """A leased Snowflake worker number. ``mark``: every position below it is spent."""
 
     number: int
@@ -125,7 +125,7 @@ def runs(worker: int, allotted: Allot) -> list[tuple[int, int]]:
 class IdSource(Protocol):
     """Where a submission gets its ids."""
 
-    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+    def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
         """``count`` ids never given before, roughly in time order.
 
         Raises:
@@ -137,7 +137,7 @@ class IdSource(Protocol):
 class WorkerNumbers(Protocol):
     """Leases of Snowflake worker numbers, with a fence and a mark (see requests.ids.issuer)."""
 
-    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
         """A free worker number, for ``term_ms``; the one that has been free for longest.
 
         Raises:
@@ -145,7 +145,7 @@ class WorkerNumbers(Protocol):
         """
         ...
 
-    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
         False, and no effect, when the lease has ended, is another's, or its mark is not ``held``'s.
@@ -183,7 +183,7 @@ class Issuer:
         self._holder = holder
         self._clock = clock
         self._sleep = sleep
-        self._held: tuple[WorkerNumbers, HeldNumber] | None = None
+        self._held: tuple[WorkerNumbers, LeasedNumber] | None = None
 
     def issue(self, count: int) -> Block:
         """``count`` Snowflake ids that no other call, here or elsewhere, ever gave or will give.
@@ -206,14 +206,14 @@ class Issuer:
                 continue
             self._held = None
             if self._advance(authority, held, decision.end, now):
-                renewed = HeldNumber(number=held.number, fence=held.fence, mark=decision.end)
+                renewed = LeasedNumber(number=held.number, fence=held.fence, mark=decision.end)
                 self._held = authority, renewed
                 return Block(runs=tuple(runs(held.number, decision)), expires_at=_block_end(now))
         message = f"no worker number could be kept in {TRIES} tries"
         raise IdsError(message)
 
     @staticmethod
-    def _advance(authority: WorkerNumbers, held: HeldNumber, mark: int, now: datetime) -> bool:
+    def _advance(authority: WorkerNumbers, held: LeasedNumber, mark: int, now: datetime) -> bool:
         try:
             return authority.advance(held, mark, to_ms(now), TERM // timedelta(milliseconds=1))
         except StoreUnavailableError:
@@ -221,7 +221,7 @@ class Issuer:
             # taken.
             return False
 
-    def _lease(self, now: datetime) -> tuple[WorkerNumbers, HeldNumber]:
+    def _lease(self, now: datetime) -> tuple[WorkerNumbers, LeasedNumber]:
         failure: StoreUnavailableError | WorkerNumbersExhaustedError | None = None
         for authority in self._authorities:
             try:

@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError
 from crawlfleet.kernel.errors import WorkerNumbersExhaustedError
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms
-from crawlfleet.requests.ids.issuer import HeldNumber, first_mark
+from crawlfleet.requests.ids.issuer import LeasedNumber, first_mark
 
 #: The worker numbers leased here; Redis leases those below. Submissions must go on without Redis.
 FIRST_NUMBER: Final = 960
@@ -32,7 +32,7 @@ class MongoWorkerNumbers:
         self._first = first
         self._last = last
 
-    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
         """See ports.WorkerNumbers.lease."""
         fence = f"{holder}-{uuid4().hex}"
         with border():
@@ -44,7 +44,7 @@ class MongoWorkerNumbers:
             message = f"all worker numbers from {self._first} to {self._last} are leased"
             raise WorkerNumbersExhaustedError(message)
         mark = first_mark(now_ms) if found["mark"] is None else int(found["mark"])
-        held = HeldNumber(number=int(found["_id"]), fence=fence, mark=mark)
+        held = LeasedNumber(number=int(found["_id"]), fence=fence, mark=mark)
         if found["mark"] is None:
             with border():
                 self._numbers().update_one(
@@ -52,7 +52,7 @@ class MongoWorkerNumbers:
                 )
         return held
 
-    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """See ports.WorkerNumbers.advance."""
         with border():
             result = self._numbers().update_one(

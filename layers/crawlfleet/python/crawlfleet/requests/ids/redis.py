@@ -6,7 +6,7 @@ from typing import Final
 from crawlfleet.kernel.errors import WorkerNumbersExhaustedError
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script, fleet_keys
-from crawlfleet.requests.ids.issuer import WORKER_NUMBERS, HeldNumber, first_mark
+from crawlfleet.requests.ids.issuer import WORKER_NUMBERS, LeasedNumber, first_mark
 
 _LEASE_NUMBER: Final = Script("requests/ids/lease_number")
 _ADVANCE_NUMBER: Final = Script("requests/ids/advance_number")
@@ -39,7 +39,7 @@ class RedisWorkerNumbers:
         keys = fleet_keys(fleet)
         self._keys = (keys.numbers, keys.fences, keys.marks, keys.fence_count)
 
-    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
         """The number that has been free for longest, for ``term_ms``.
 
         Raises:
@@ -58,9 +58,9 @@ class RedisWorkerNumbers:
             )
         with self._redis.translated():
             number, fence, mark = (text(value) for value in several(answer, 3))
-            return HeldNumber(number=int(number), fence=fence.decode(), mark=int(mark))
+            return LeasedNumber(number=int(number), fence=fence.decode(), mark=int(mark))
 
-    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
         False, and no effect, when the lease has ended, is another's, its mark is not ``held``'s,

@@ -18,7 +18,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, border
 from crawlfleet.kernel.mongo.transactions import in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Claim, Entry
 from crawlfleet.requests.mongo.counters import book, tally_of
@@ -41,7 +41,7 @@ class MongoClaims:
 
     def claim(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         entries: Sequence[Entry],
         worker: str,
@@ -59,7 +59,7 @@ class MongoClaims:
         error only where nothing was won.
         """
         oldest = to_ms(now - timedelta(seconds=biz.ttl_seconds))
-        alive = {(e.id, e.ts): e for e in entries if e.ts > oldest and e.biz == lane.biz}
+        alive = {(e.id, e.ts): e for e in entries if e.ts > oldest and e.biz == queue_key.biz}
         change: Document = {
             "$set": {"flag": int(State.LEASED), "worker": worker, "token": token, "due": until},
             "$inc": {"attempts": 1},
@@ -68,8 +68,8 @@ class MongoClaims:
 
         def claim_in(shard: Shard, part: list[Entry]) -> list[Claim]:
             with border():
-                collection = self._shards.requests(lane, biz, shard)
-                match = _matching(lane, part)
+                collection = self._shards.requests(queue_key, biz, shard)
+                match = _matching(queue_key, part)
                 free = {**match, "flag": int(State.PENDING)}
                 taken = collection.update_many(free, change, hint=BY_ID).modified_count
                 if taken < len(part):
@@ -80,7 +80,7 @@ class MongoClaims:
                 )
                 confirmed, unreadable = _confirmed(collection, owned, alive, token)
                 for document in unreadable:
-                    self._bury(lane, biz, shard, document, token, now)
+                    self._bury(queue_key, biz, shard, document, token, now)
                 return confirmed
 
         done, failed = on_shards(by_shard(biz, alive.values(), _entry_key), claim_in)
@@ -90,11 +90,17 @@ class MongoClaims:
         return won
 
     def _bury(
-        self, lane: Lane, biz: Biz, shard: Shard, document: Document, token: str, now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        shard: Shard,
+        document: Document,
+        token: str,
+        now: datetime,
     ) -> None:
         """Give up on a request that no worker can read, or it comes back to one after the other."""
-        requests = self._shards.requests(lane, biz, shard)
-        counts = self._shards.counts(lane, biz, shard)
+        requests = self._shards.requests(queue_key, biz, shard)
+        counts = self._shards.counts(queue_key, biz, shard)
 
         def write(session: ClientSession) -> None:
             change = {
@@ -108,13 +114,15 @@ class MongoClaims:
 
         in_transaction(self._shards.client(shard), write)
 
-    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+    def due(
+        self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
+    ) -> list[tuple[Entry, datetime]]:
         """See ports.RequestStore.due: one look-up by primary keys a shard."""
 
         def look(shard: Shard, part: list[Entry]) -> list[tuple[Entry, datetime]]:
             with border():
-                match = {**_matching(lane, part), "flag": _CLAIMABLE_WHEN_DUE}
-                found = self._shards.requests(lane, biz, shard).find(
+                match = {**_matching(queue_key, part), "flag": _CLAIMABLE_WHEN_DUE}
+                found = self._shards.requests(queue_key, biz, shard).find(
                     match, projection=["ts", "due"], hint=BY_ID
                 )
                 dues = {(one["_id"], to_ms(one["ts"])): one["due"] for one in found}
@@ -127,13 +135,13 @@ class MongoClaims:
         return [one for part in done for one in part]
 
     def renew(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+        self, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
         """See ports.RequestStore.renew."""
 
         def renew_in(shard: Shard, part: list[Claim]) -> set[RequestId]:
             with border():
-                collection = self._shards.requests(lane, biz, shard)
+                collection = self._shards.requests(queue_key, biz, shard)
                 updates = [
                     UpdateMany(owned(group), {"$set": {"due": until}}, hint=BY_ID)
                     for group in by_token(part)
@@ -149,7 +157,7 @@ class MongoClaims:
 
     def release(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         claims: Sequence[Claim],
         worker: str,
@@ -167,7 +175,7 @@ class MongoClaims:
         def release_in(shard: Shard, part: list[Claim]) -> None:
             with border():
                 updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
-                self._shards.requests(lane, biz, shard).bulk_write(updates, ordered=False)
+                self._shards.requests(queue_key, biz, shard).bulk_write(updates, ordered=False)
 
         _, failed = on_shards(by_shard(biz, claims, claim_key), release_in)
         if failed:
@@ -212,11 +220,11 @@ def _entry_key(entry: Entry) -> tuple[RequestId, datetime]:
     return entry.id, from_ms(entry.ts)
 
 
-def _matching(lane: Lane, entries: Sequence[Entry]) -> Document:
+def _matching(queue_key: QueueKey, entries: Sequence[Entry]) -> Document:
     return {
         "_id": {"$in": [entry.id for entry in entries]},
-        "tenant": lane.tenant,
-        "biz": lane.biz,
+        "tenant": queue_key.tenant,
+        "biz": queue_key.biz,
         "ts": {"$in": [from_ms(ts) for ts in {entry.ts for entry in entries}]},
     }
 

@@ -38,7 +38,7 @@ from pymongo.errors import OperationFailure
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Lane
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.urls import plain_host_of as host_of
 from crawlfleet.requests.models import Body, Entry, Event, Request, Tracked
@@ -151,11 +151,11 @@ def read_id(stored: RequestId) -> RequestId:
     return int(stored) if isinstance(stored, int) else stored
 
 
-def entry_of(lane: Lane, document: Document) -> Entry:
+def entry_of(queue_key: QueueKey, document: Document) -> Entry:
     """What the queue holds of a request, by its :data:`ENTRY_FIELDS`."""
     return Entry(
         read_id(document["_id"]),
-        lane.biz,
+        queue_key.biz,
         to_ms(document["ts"]),
         document.get("priority", DEFAULT_PRIORITY),
     )

@@ -22,7 +22,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, UnstorableError, border
 from crawlfleet.kernel.mongo.transactions import in_session
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Inserted, Request
 from crawlfleet.requests.mongo.counters import book, tally_of
 from crawlfleet.requests.mongo.documents import new_document, read_id
@@ -45,9 +45,9 @@ class _SomeExistError(Exception):
 class ShardInsertion:
     """One insertion into one shard; the random ``call`` is its name in what it writes."""
 
-    def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard) -> None:
-        self._requests = shards.requests(lane, biz, shard, made_sure=True)
-        self._counts = partial(shards.counts, lane, biz, shard, made_sure=True)
+    def __init__(self, shards: Shards, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
+        self._requests = shards.requests(queue_key, biz, shard, made_sure=True)
+        self._counts = partial(shards.counts, queue_key, biz, shard, made_sure=True)
         self._client = partial(shards.client, shard)
         self._call = secrets.randbits(62) + 1
         self._session: ClientSession | None = None
@@ -161,7 +161,7 @@ class MongoInsertion:
 
     def insert(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         requests: Sequence[Request],
         kept: frozenset[RequestId] = frozenset(),
@@ -170,8 +170,8 @@ class MongoInsertion:
 
         def insert_into(shard: Shard, part: list[Request]) -> Inserted:
             if any(request.pool is not None for request in part):
-                self._shards.index_pools(lane, biz, shard)
-            return self._insert_shard(lane, biz, shard, part, kept)
+                self._shards.index_pools(queue_key, biz, shard)
+            return self._insert_shard(queue_key, biz, shard, part, kept)
 
         parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))
         done, failed = on_shards(parts, insert_into)
@@ -180,7 +180,7 @@ class MongoInsertion:
 
     def _insert_shard(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         shard: Shard,
         requests: Sequence[Request],
@@ -191,7 +191,7 @@ class MongoInsertion:
         unkept = [request for request in requests if request.id not in kept]
         with border():
             # A node that is away is one no session is opened on, and leaves nothing to take back.
-            into = self._into(self._shards, lane, biz, shard)
+            into = self._into(self._shards, queue_key, biz, shard)
         with closing(into):
             try:
                 with border():
@@ -204,11 +204,11 @@ class MongoInsertion:
                 if not isinstance(error.__cause__, ServerSelectionTimeoutError):
                     into.discard(unkept)
                 raise
-        return self._insert_apart(lane, biz, shard, requests, kept)
+        return self._insert_apart(queue_key, biz, shard, requests, kept)
 
     def _insert_apart(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         shard: Shard,
         requests: Sequence[Request],
@@ -218,7 +218,7 @@ class MongoInsertion:
         alone: list[Inserted] = []
         for request in requests:
             try:
-                alone.append(self._insert_shard(lane, biz, shard, [request], kept))
+                alone.append(self._insert_shard(queue_key, biz, shard, [request], kept))
             except StoreError as error:
                 # What is stored by now stands, so only the rest is refused.
                 rest = {left.id: error for left in requests[len(alone) :]}

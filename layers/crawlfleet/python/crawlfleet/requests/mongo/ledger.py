@@ -26,7 +26,7 @@ from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ledger import Correction, JournalLine, Ledger
 from crawlfleet.requests.mongo.counters import SWEPT, TERMS, book_apart, forget_jobs, slots_of
 from crawlfleet.requests.mongo.documents import clean
@@ -56,13 +56,13 @@ class MongoJournal:
         self._nodes = nodes
         self._sure = False
 
-    def note(self, lane: Lane, line: JournalLine) -> None:
+    def note(self, queue_key: QueueKey, line: JournalLine) -> None:
         """See ports.Journal.note."""
         with border():
             self._lines().insert_one(
                 {
-                    "tenant": lane.tenant,
-                    "biz": lane.biz,
+                    "tenant": queue_key.tenant,
+                    "biz": queue_key.biz,
                     "at": line.at,
                     "by": clean(line.by, LONGEST_NAME),
                     "kind": clean(line.kind, LONGEST_NAME),
@@ -71,11 +71,13 @@ class MongoJournal:
                 }
             )
 
-    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+    def lines(
+        self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
+    ) -> list[JournalLine]:
         """See ports.Journal.lines."""
         match = {
-            "tenant": lane.tenant,
-            "biz": lane.biz,
+            "tenant": queue_key.tenant,
+            "biz": queue_key.biz,
             "at": {"$gte": since, "$lt": until},
         }
         with border():
@@ -131,15 +133,17 @@ class MongoLedgers:
         self._nodes = nodes
         self._shards = Shards(nodes)
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+    def totals(
+        self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
+    ) -> Ledger:
         """See ports.Ledgers.totals."""
-        found = self._look(lane, biz, job, self._nodes.waits.glance, everything=False)
+        found = self._look(queue_key, biz, job, self._nodes.waits.glance, everything=False)
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
 
     def audit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         now: datetime,
         job: str | None = None,
@@ -148,14 +152,16 @@ class MongoLedgers:
     ) -> Ledger:
         """See ports.Ledgers.audit."""
         within = AUDIT_SECONDS if within_seconds is None else within_seconds
-        return self._look(lane, biz, job, within, everything=True)
+        return self._look(queue_key, biz, job, within, everything=True)
 
     def _look(
-        self, lane: Lane, biz: Biz, job: str | None, within: float, *, everything: bool
+        self, queue_key: QueueKey, biz: Biz, job: str | None, within: float, *, everything: bool
     ) -> Ledger:
         def look_at(node: str, parts: ByShard[None]) -> tuple[Counter[str], Counter[int]]:
             with border(within):
-                books = [_Book(self._shards, lane, biz, shards) for shards in _by_database(parts)]
+                books = [
+                    _Book(self._shards, queue_key, biz, shards) for shards in _by_database(parts)
+                ]
                 return _at_one_moment(
                     self._nodes.client(node),
                     lambda session: _summed(
@@ -178,11 +184,11 @@ class MongoLedgers:
             own=own,
         )
 
-    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+    def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
         """See ports.Ledgers.reconcile: each database for itself."""
 
         def reconcile_on(_: str, parts: ByShard[None]) -> list[Correction]:
-            found = (self._reconcile(lane, biz, shards, now) for shards in _by_database(parts))
+            found = (self._reconcile(queue_key, biz, shards, now) for shards in _by_database(parts))
             return [correction for correction in found if correction]
 
         done, failed = on_nodes(_by_node(biz), reconcile_on)
@@ -191,13 +197,13 @@ class MongoLedgers:
         return [correction for corrections in done for correction in corrections]
 
     def _reconcile(
-        self, lane: Lane, biz: Biz, shards: Sequence[Shard], now: datetime
+        self, queue_key: QueueKey, biz: Biz, shards: Sequence[Shard], now: datetime
     ) -> Correction | None:
         shard = shards[0]
         with border(AUDIT_SECONDS):
-            counts = self._shards.counts(lane, biz, shard, made_sure=True)
+            counts = self._shards.counts(queue_key, biz, shard, made_sure=True)
             client = self._nodes.client(shard.node)
-            forget_jobs(client, counts, now - job_life(biz), partial(self._still_open, lane))
+            forget_jobs(client, counts, now - job_life(biz), partial(self._still_open, queue_key))
             swept = counts.find_one({"_id": SWEPT})
             last = swept["last"] if swept else None
             # What expired right after the last sweep can be gone as soon as the grace has passed.
@@ -205,7 +211,7 @@ class MongoLedgers:
             if last is not None and now - last <= grace:
                 counts.update_one({"_id": SWEPT}, {"$max": {"last": now}})
                 return None
-            ledger_book = _Book(self._shards, lane, biz, shards)
+            ledger_book = _Book(self._shards, queue_key, biz, shards)
             biz_gap, job_gaps = _at_one_moment(client, ledger_book.gaps)
         if last is not None:
             # Less than nothing cannot have been removed: that stays to be seen.
@@ -228,11 +234,11 @@ class MongoLedgers:
             return None
         why = _sentence(shard, last, now, biz_gap, job_gaps)
         [(term, count)] = terms.items()
-        return Correction(lane=lane, term=term, count=count, why=why)
+        return Correction(queue_key=queue_key, term=term, count=count, why=why)
 
-    def _still_open(self, lane: Lane, names: set[str]) -> set[str]:
+    def _still_open(self, queue_key: QueueKey, names: set[str]) -> set[str]:
         """Those of these jobs that have not ended, all where nobody knows."""
-        keys = [f"{lane.tenant}/{lane.biz}/{name}" for name in names]
+        keys = [f"{queue_key.tenant}/{queue_key.biz}/{name}" for name in names]
         match = {"_id": {"$in": keys}, "open": True}
         try:
             with border(self._nodes.waits.glance):
@@ -245,10 +251,12 @@ class MongoLedgers:
 class _Book:
     """What is counted and what is there of a biz, in one database of a node."""
 
-    def __init__(self, shards: Shards, lane: Lane, biz: Biz, mine: Sequence[Shard]) -> None:
-        self._counts = shards.counts(lane, biz, mine[0])
+    def __init__(
+        self, shards: Shards, queue_key: QueueKey, biz: Biz, mine: Sequence[Shard]
+    ) -> None:
+        self._counts = shards.counts(queue_key, biz, mine[0])
         # Statements name indexes, so those must be there.
-        self._requests = [shards.requests(lane, biz, shard, made_sure=True) for shard in mine]
+        self._requests = [shards.requests(queue_key, biz, shard, made_sure=True) for shard in mine]
 
     def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
         """What is counted for ever."""

@@ -12,7 +12,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, border
 from crawlfleet.kernel.mongo.transactions import in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import KEY_BYTES, Record, Tracked
 from crawlfleet.requests.mongo.counters import book, tally_of
@@ -37,24 +37,24 @@ class MongoTracking:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+    def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
         """See ports.RequestStore.get: one look-up by primary key in the likeliest shard."""
-        mine = {"_id": request_id, "tenant": lane.tenant, "biz": lane.biz}
+        mine = {"_id": request_id, "tenant": queue_key.tenant, "biz": queue_key.biz}
         with border():
             for shard in candidates(biz, request_id):
-                document = self._shards.requests(lane, biz, shard).find_one(mine)
+                document = self._shards.requests(queue_key, biz, shard).find_one(mine)
                 if document is not None:
                     return tracked_of(document)
         return None
 
     def cancel(
-        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+        self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
         """See ports.RequestStore.cancel."""
         match = {
             "_id": request_id,
-            "tenant": lane.tenant,
-            "biz": lane.biz,
+            "tenant": queue_key.tenant,
+            "biz": queue_key.biz,
             "flag": {"$in": [int(State.PENDING), int(State.WAITING)]},
         }
         change = {
@@ -64,11 +64,11 @@ class MongoTracking:
         }
         with border():
             for shard in candidates(biz, request_id):
-                requests = self._shards.requests(lane, biz, shard)
-                records = self._shards.records(lane, biz, shard)
+                requests = self._shards.requests(queue_key, biz, shard)
+                records = self._shards.records(queue_key, biz, shard)
                 if requests.find_one(match, projection=["_id"], hint=BY_ID) is None:
                     continue
-                counts = self._shards.counts(lane, biz, shard, made_sure=True)
+                counts = self._shards.counts(queue_key, biz, shard, made_sure=True)
 
                 def write(
                     session: ClientSession,
@@ -93,11 +93,11 @@ class MongoTracking:
                 document = in_transaction(self._shards.client(shard), write)
                 if document is not None:
                     return tracked_of(document)
-        return self.get(lane, biz, request_id)
+        return self.get(queue_key, biz, request_id)
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         state: int | None,
@@ -110,21 +110,21 @@ class MongoTracking:
         flags = [state] if state is not None else sorted({*State, *biz.states.values()})
         match: Document = {
             "flag": {"$in": [int(flag) for flag in flags]},
-            "tenant": lane.tenant,
-            "biz": lane.biz,
+            "tenant": queue_key.tenant,
+            "biz": queue_key.biz,
         }
         ranges = ranges_of("ts", since, None if after is None else (after[0], typed(after[1])))
         found: list[list[Tracked]] = []
         with border():
             for shard in live_shards(biz, now):
-                collection = self._shards.requests(lane, biz, shard)
+                collection = self._shards.requests(queue_key, biz, shard)
                 documents = ordered(collection, match, ranges, "ts", BY_STATE, limit)
                 found.append([tracked_of(document) for document in documents])
         return list(islice(merge(*found, key=_place), limit))
 
     def records(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         request_id: RequestId | None,
@@ -132,11 +132,11 @@ class MongoTracking:
         limit: int,
     ) -> list[Record]:
         """See ports.RequestStore.records: one indexed query a shard, merged."""
-        match: Document = {"tenant": lane.tenant, "biz": lane.biz}
-        keyed = KeyedRecords(self._shards, lane, biz)
+        match: Document = {"tenant": queue_key.tenant, "biz": queue_key.biz}
+        keyed = KeyedRecords(self._shards, queue_key, biz)
         if request_id is not None:
             with border():
-                return self._records_of(lane, biz, keyed, request_id, match, after, limit)
+                return self._records_of(queue_key, biz, keyed, request_id, match, after, limit)
         at, key = (None, None) if after is None else (after[0], _key_in(after[1]))
         if at is None:
             ranges: list[Document] = [{}]
@@ -148,7 +148,7 @@ class MongoTracking:
         found: list[list[Record]] = []
         with border():
             for shard in all_shards(biz):
-                collection = self._shards.records(lane, biz, shard)
+                collection = self._shards.records(queue_key, biz, shard)
                 documents = ordered(collection, match, ranges, "at", BY_STORING, limit)
                 found.append([record_of(document) for document in documents])
             found.append(keyed.stored_after(None if at is None else (at, key), limit))
@@ -156,7 +156,7 @@ class MongoTracking:
 
     def _records_of(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         keyed: KeyedRecords,
         request_id: RequestId,
@@ -172,7 +172,7 @@ class MongoTracking:
             if after is not None and _split(after[1])[0] == request_id:
                 match["_id"] = {**match["_id"], "$gt": {"r": request_id, "i": _split(after[1])[1]}}
             for shard in candidates(biz, request_id):
-                collection = self._shards.records(lane, biz, shard)
+                collection = self._shards.records(queue_key, biz, shard)
                 cursor = collection.find(match, hint=BY_ID).sort("_id", ASCENDING).limit(limit)
                 found = [record_of(document) for document in cursor]
                 if found:
@@ -180,11 +180,11 @@ class MongoTracking:
         left = limit - len(found)
         return found + keyed.of_request(request_id, key, left) if left > 0 else found
 
-    def record_count(self, lane: Lane, biz: Biz) -> int:
+    def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
         """See ports.RequestStore.record_count: what the collections know of themselves."""
         with border(self._shards.waits.glance):
-            return KeyedRecords(self._shards, lane, biz).count() + sum(
-                self._shards.records(lane, biz, shard).estimated_document_count()
+            return KeyedRecords(self._shards, queue_key, biz).count() + sum(
+                self._shards.records(queue_key, biz, shard).estimated_document_count()
                 for shard in all_shards(biz)
             )
 

@@ -21,9 +21,9 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border, end_abandoned
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Entry, Mark
+from crawlfleet.requests.models import Entry, QueueEpoch
 from crawlfleet.requests.mongo.documents import (
     ENTRY_FIELDS,
     entry_of,
@@ -53,7 +53,7 @@ _BAD_VALUE: Final = 2
 _MS: Final = timedelta(milliseconds=1)
 
 
-class MongoDisowning:
+class MongoLeaseRevocation:
     """ports.Disowning.
 
     A node that does not answer leaves its own requests out, for the next round of recovery; it is
@@ -67,9 +67,9 @@ class MongoDisowning:
         self._nodes = nodes
         self._shards = Shards(nodes)
 
-    def disown(
+    def revoke(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         entries: Sequence[Entry],
         worker: str,
@@ -87,41 +87,43 @@ class MongoDisowning:
             "$push": pushed(event(now, State.PENDING, by, why)),
         }
 
-        def disown_in(shard: Shard, part: list[Entry]) -> int:
+        def revoke_in(shard: Shard, part: list[Entry]) -> int:
             match = {
                 "_id": {"$in": [entry.id for entry in part]},
                 "flag": int(State.LEASED),
                 "worker": worker,
             }
             with border():
-                requests = self._shards.requests(lane, biz, shard)
+                requests = self._shards.requests(queue_key, biz, shard)
                 return requests.update_many(match, change, hint=BY_ID).modified_count
 
-        mine = [entry for entry in entries if entry.biz == lane.biz]
+        mine = [entry for entry in entries if entry.biz == queue_key.biz]
         nodes = by_node(biz, mine, lambda entry: (entry.id, from_ms(entry.ts)))
         # The worker may have died in the middle of a transaction: it would keep us waiting.
         on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
         parts = {shard: part for node in nodes.values() for shard, part in node.items()}
-        done, failed = on_shards(parts, disown_in)
+        done, failed = on_shards(parts, revoke_in)
         if failed and not done:
             raise failed[0][1]
         return sum(done)
 
-    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+    def pools(
+        self, queue_key: QueueKey, biz: Biz, among: Collection[str], now: datetime
+    ) -> set[str]:
         """See ports.Disowning.pools: a step over the index of pools for each; it is built here."""
 
         def look(shard: Shard) -> list[str]:
-            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            requests = self._shards.requests(queue_key, biz, shard, made_sure=True)
             found = pools_in(requests)
             if found is None:
-                self._shards.index_pools(lane, biz, shard)
+                self._shards.index_pools(queue_key, biz, shard)
                 found = pools_in(requests)
             return list(among) if found is None else found
 
         return set(self._everywhere(biz, now, look))
 
     def give_over(
-        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+        self, queue_key: QueueKey, biz: Biz, limit: int, by: str, why: str, now: datetime
     ) -> tuple[int, list[Entry]]:
         """See ports.Disowning.give_over: a few updates a shard, each of one state."""
         open_now: tuple[tuple[State, Document], ...] = (
@@ -131,12 +133,12 @@ class MongoDisowning:
         )
 
         def look(shard: Shard) -> list[tuple[int, list[Entry]]]:
-            requests = self._shards.requests(lane, biz, shard)
-            if lane.pool not in (pools_in(requests) or ()):
+            requests = self._shards.requests(queue_key, biz, shard)
+            if queue_key.pool not in (pools_in(requests) or ()):
                 return []
             count, entries = 0, []
             for state, more in open_now:
-                match = {"pool": lane.pool, "flag": int(state), **more}
+                match = {"pool": queue_key.pool, "flag": int(state), **more}
                 cursor = requests.find(match, projection=ENTRY_FIELDS, hint=BY_POOL)
                 found = list(cursor.sort("ts", ASCENDING).limit(max(1, limit - count)))
                 if not found:
@@ -148,7 +150,7 @@ class MongoDisowning:
                 }
                 count += requests.update_many(mine, change, hint=BY_ID).modified_count
                 if state != State.WAITING:
-                    entries += [entry_of(lane, one) for one in found]
+                    entries += [entry_of(queue_key, one) for one in found]
             return [(count, entries)]
 
         parts = self._everywhere(biz, now, look)
@@ -156,7 +158,14 @@ class MongoDisowning:
         return sum(count for count, _ in parts), entries
 
     def pending(
-        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        *,
+        since: int,
+        before: datetime,
+        now: datetime,
+        limit: int,
     ) -> list[Entry]:
         """See ports.Disowning.pending: the index of states alone answers.
 
@@ -169,18 +178,18 @@ class MongoDisowning:
         share = -(-limit * 5 // (4 * len(live_shards(biz, now)))) + 1
 
         def look(shard: Shard) -> list[tuple[list[Entry], int | None]]:
-            requests = self._shards.requests(lane, biz, shard, made_sure=True)
-            others = pools_in(requests) if lane.pool is None else None
+            requests = self._shards.requests(queue_key, biz, shard, made_sure=True)
+            others = pools_in(requests) if queue_key.pool is None else None
             page = span
             while True:
-                found = _pending(requests, lane, page, share)
+                found = _pending(requests, queue_key, page, share)
                 if len(found) < share:
-                    return [(_entries(requests, lane, unbound(requests, others, found)), None)]
+                    return [(_entries(requests, queue_key, unbound(requests, others, found)), None)]
                 last = found[-1]["ts"]
                 # No limit here: a millisecond that is cut in two could not be gone on from.
-                rest = _pending(requests, lane, {**page, "$eq": last})
+                rest = _pending(requests, queue_key, {**page, "$eq": last})
                 found = [*(one for one in found if one["ts"] < last), *rest]
-                mine = _entries(requests, lane, unbound(requests, others, found))
+                mine = _entries(requests, queue_key, unbound(requests, others, found))
                 if mine:
                     return [(mine, to_ms(last))]
                 # All of it is bound for pools: it is not this lane's, and says nothing of the rest.
@@ -197,53 +206,55 @@ class MongoDisowning:
         return found
 
     def waiting(
-        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+        self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
         """See ports.Disowning.waiting: the index of due times, as small as what is in flight."""
         match = {
             "due": {"$exists": True},
             "flag": int(State.WAITING),
-            "pool": lane.pool,
+            "pool": queue_key.pool,
             "ts": {"$gt": now - timedelta(seconds=biz.ttl_seconds)},
         }
 
         def look(shard: Shard) -> list[tuple[Entry, datetime]]:
-            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            requests = self._shards.requests(queue_key, biz, shard, made_sure=True)
             cursor = requests.find(match, projection=[*ENTRY_FIELDS, "due"], hint=BY_DUE)
             ordered = cursor.sort("due", ASCENDING).limit(limit)
-            return [(entry_of(lane, document), document["due"]) for document in ordered]
+            return [(entry_of(queue_key, document), document["due"]) for document in ordered]
 
         found = self._everywhere(biz, now, look)
         return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
 
-    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+    def held(
+        self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[str, Entry]]:
         """See ports.Disowning.held: the index of due times."""
         match = {
             "due": {"$exists": True, "$gt": now},
             "flag": int(State.LEASED),
-            "pool": lane.pool,
+            "pool": queue_key.pool,
         }
 
         def look(shard: Shard) -> list[tuple[str, Entry]]:
-            requests = self._shards.requests(lane, biz, shard)
+            requests = self._shards.requests(queue_key, biz, shard)
             cursor = requests.find(match, projection=[*ENTRY_FIELDS, "worker"], hint=BY_DUE)
-            return [(one["worker"], entry_of(lane, one)) for one in cursor.limit(limit)]
+            return [(one["worker"], entry_of(queue_key, one)) for one in cursor.limit(limit)]
 
         return self._everywhere(biz, now, look)[:limit]
 
-    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:  # noqa: ARG002  as the port says
+    def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:  # noqa: ARG002  as the port says
         """See ports.Disowning.remembered_mark."""
         with border():
-            found = self._nodes.control("marks").find_one({"_id": _key(lane)})
+            found = self._nodes.control("marks").find_one({"_id": _key(queue_key)})
         if found is None:
             return None
-        return Mark(server=found["server"], nonce=found["nonce"], reached=found["reached"])
+        return QueueEpoch(server=found["server"], nonce=found["nonce"], reached=found["reached"])
 
-    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:  # noqa: ARG002  as the port says
+    def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:  # noqa: ARG002  as the port says
         """See ports.Disowning.remember_mark."""
         kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
         with border():
-            self._nodes.control("marks").replace_one({"_id": _key(lane)}, kept, upsert=True)
+            self._nodes.control("marks").replace_one({"_id": _key(queue_key)}, kept, upsert=True)
 
     @staticmethod
     def _everywhere(biz: Biz, now: datetime, look: Callable[[Shard], list[T]]) -> list[T]:
@@ -260,14 +271,14 @@ class MongoDisowning:
 
 
 def _pending(
-    requests: MongoCollection[Document], lane: Lane, span: Document, limit: int = 0
+    requests: MongoCollection[Document], queue_key: QueueKey, span: Document, limit: int = 0
 ) -> list[Document]:
     """What is pending in a span: of the lane's pool; of the usual lane it is that of all pools."""
     pending: Document = {"flag": int(State.PENDING), "ts": span}
-    if lane.pool is None:
+    if queue_key.pool is None:
         hints = [BY_STATE]
     else:
-        pending["pool"] = lane.pool
+        pending["pool"] = queue_key.pool
         hints = [BY_POOL, BY_STATE]
     order = [("ts", ASCENDING), ("_id", ASCENDING)]
     for hint in hints:
@@ -282,10 +293,10 @@ def _pending(
 
 
 def _entries(
-    requests: MongoCollection[Document], lane: Lane, found: Sequence[Document]
+    requests: MongoCollection[Document], queue_key: QueueKey, found: Sequence[Document]
 ) -> list[Entry]:
     pending = {"flag": int(State.PENDING)}
-    return [entry_of(lane, one) for one in with_priorities(requests, pending, found)]
+    return [entry_of(queue_key, one) for one in with_priorities(requests, pending, found)]
 
 
 def _place(entry: Entry) -> tuple[int, int, RequestId]:
@@ -293,9 +304,9 @@ def _place(entry: Entry) -> tuple[int, int, RequestId]:
     return entry.ts, int(isinstance(entry.id, str)), entry.id
 
 
-def _key(lane: Lane) -> str:
+def _key(queue_key: QueueKey) -> str:
     # None of the three may contain a slash.
-    return f"{lane.tenant}/{lane.biz}/{lane.queue}"
+    return f"{queue_key.tenant}/{queue_key.biz}/{queue_key.queue}"
 
 
 #: Documents of a collection that are read within a few seconds.
@@ -323,13 +334,13 @@ class MongoIndexing:
         self._settled: dict[tuple[str, str, Shard], datetime | None] = {}
 
     def index(
-        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+        self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
         """See ports.RequestStore.index."""
         told: list[str] = []
         away: set[str] = set()
         for shard in all_shards(biz):
-            key = (lane.tenant, lane.biz, shard)
+            key = (queue_key.tenant, queue_key.biz, shard)
             until = self._settled.get(key, now)
             if until is None or until > now or shard.node in away:
                 continue
@@ -337,8 +348,8 @@ class MongoIndexing:
                 break
             try:
                 with border(self._shards.waits.glance):
-                    attempts = self._shards.attempts(lane, biz, shard)
-                    collection = self._shards.requests(lane, biz, shard)
+                    attempts = self._shards.attempts(queue_key, biz, shard)
+                    collection = self._shards.requests(queue_key, biz, shard)
                     is_there = BY_PRIORITY in collection.index_information()
                     mine = not is_there and _claimed(attempts, collection.name, now)
                     many = collection.estimated_document_count() if mine else 0

@@ -28,7 +28,7 @@ from pymongo.client_session import ClientSession
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import NS_OF_MS, Record
 from crawlfleet.requests.mongo.sharding import (
@@ -123,15 +123,15 @@ After: TypeAlias = tuple[int, str | None]
 class KeyedRecords:
     """The keyed records of one biz."""
 
-    def __init__(self, shards: Shards, lane: Lane, biz: Biz) -> None:
+    def __init__(self, shards: Shards, queue_key: QueueKey, biz: Biz) -> None:
         self._shards = shards
-        self._lane = lane
+        self._queue_key = queue_key
         self._biz = biz
 
     def home(self, now: datetime) -> Shard:
         """Where they are written; its indexes are made sure of."""
         home = keyed_home(self._biz, now)
-        self._shards.keyed(self._lane, self._biz, home, made_sure=True)
+        self._shards.keyed(self._queue_key, self._biz, home, made_sure=True)
         return home
 
     def write(
@@ -139,23 +139,23 @@ class KeyedRecords:
     ) -> None:
         """Store those that have keys, each replacing what under its key is not newer."""
         updates = [
-            _replacing(record_document(self._lane.tenant, record), record.version_ns)
+            _replacing(record_document(self._queue_key.tenant, record), record.version_ns)
             for _, record in sorted(latest_of(records).items())
         ]
         if updates:
-            collection = self._shards.keyed(self._lane, self._biz, home)
+            collection = self._shards.keyed(self._queue_key, self._biz, home)
             collection.bulk_write(updates, ordered=False, session=session)
 
     def stored_after(self, after: After | None, limit: int) -> list[Record]:
         """Up to ``limit`` by time of storing, then by key."""
-        match = {"tenant": self._lane.tenant, "biz": self._lane.biz}
+        match = {"tenant": self._queue_key.tenant, "biz": self._queue_key.biz}
 
         def look(home: Shard, last: Record | None) -> list[Record]:
             place = after if last is None else (to_ms(last.stored_at), last.key)
             ranges = [{"at": {"$gte": from_ms(place[0])}}] if place else [{}]
             if place is not None and place[1] is not None:
                 ranges = ranges_of("at", None, (place[0], {"k": place[1]}))
-            collection = self._shards.keyed(self._lane, self._biz, home)
+            collection = self._shards.keyed(self._queue_key, self._biz, home)
             found = ordered(collection, match, ranges, "at", BY_STORING, limit)
             return [record_of(document) for document in found]
 
@@ -164,13 +164,13 @@ class KeyedRecords:
 
     def of_request(self, request_id: RequestId, after: str | None, limit: int) -> list[Record]:
         """Up to ``limit`` that were found last on the page of this request, by key."""
-        mine = {"request": request_id, "tenant": self._lane.tenant, "biz": self._lane.biz}
+        mine = {"request": request_id, "tenant": self._queue_key.tenant, "biz": self._queue_key.biz}
 
         def look(home: Shard, last: Record | None) -> list[Record]:
             key = after if last is None else last.key
             match = mine if key is None else {**mine, "_id": {"$gt": {"k": key}}}
             found = (
-                self._shards.keyed(self._lane, self._biz, home)
+                self._shards.keyed(self._queue_key, self._biz, home)
                 .find(match, hint=BY_REQUEST)
                 .sort([("request", ASCENDING), ("_id", ASCENDING)])
                 .limit(limit)
@@ -183,7 +183,7 @@ class KeyedRecords:
     def count(self) -> int:
         """About how many there are; what was replaced since an older home counts twice."""
         return sum(
-            self._shards.keyed(self._lane, self._biz, home).estimated_document_count()
+            self._shards.keyed(self._queue_key, self._biz, home).estimated_document_count()
             for home in keyed_homes(self._biz)
         )
 
@@ -218,7 +218,7 @@ class KeyedRecords:
         return {
             document["_id"]["k"]
             for home in homes
-            for document in self._shards.keyed(self._lane, self._biz, home).find(
+            for document in self._shards.keyed(self._queue_key, self._biz, home).find(
                 match, projection=["_id"], hint=BY_ID
             )
         }

@@ -23,7 +23,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, Lane
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.mongo.counters import book, count_submitted, tally_of
 from crawlfleet.requests.mongo.documents import (
@@ -197,12 +197,18 @@ class MongoRecovery:
         self._scan = scan
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        *,
+        before: Sequence[datetime],
+        now: datetime,
+        limit: int,
     ) -> list[Entry]:
         """See ports.RequestStore.unqueued: a few indexed queries a shard."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         # Of the usual lane are those that have no pool: what null matches.
-        mine = {"tenant": lane.tenant, "biz": lane.biz, "pool": lane.pool}
+        mine = {"tenant": queue_key.tenant, "biz": queue_key.biz, "pool": queue_key.pool}
         overdue = {
             **mine,
             "due": {"$exists": True, "$lte": now},
@@ -212,19 +218,19 @@ class MongoRecovery:
 
         def look(shard: Shard) -> list[Entry]:
             with border():
-                collection = self._shards.requests(lane, biz, shard, made_sure=True)
+                collection = self._shards.requests(queue_key, biz, shard, made_sure=True)
                 late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
                 late = late.sort("due", ASCENDING).limit(limit)
                 found = [
                     *Missing(collection, mine, alive, self._scan).below(before, limit),
                     *late,
                 ]
-            return [entry_of(lane, document) for document in found]
+            return [entry_of(queue_key, document) for document in found]
 
         parts = _answers(live_shards(biz, now), look)
         return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
 
-    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+    def expire(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
         """See ports.RequestStore.expire.
 
         The TTL index removes a request only after the grace time, so that it can be counted first;
@@ -233,29 +239,31 @@ class MongoRecovery:
         they may hold what nobody has counted, which MongoDB leaves alone for ever.
         """
         return sum(
-            _answers(all_shards(biz), lambda shard: self._expire_shard(lane, biz, shard, now))
+            _answers(all_shards(biz), lambda shard: self._expire_shard(queue_key, biz, shard, now))
         )
 
-    def _expire_shard(self, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> int:
+    def _expire_shard(self, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime) -> int:
         with border():
-            expiring = _Expiring(self._shards, lane, biz, shard, now)
+            expiring = _Expiring(self._shards, queue_key, biz, shard, now)
         expiring.count_submitted()
         marked = expiring.mark()
         with border():
-            self._shards.keep_lives(lane, biz, shard)
+            self._shards.keep_lives(queue_key, biz, shard)
         return marked
 
 
 class _Expiring:
     """One round over one shard."""
 
-    def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> None:
-        self._lane = lane
+    def __init__(
+        self, shards: Shards, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime
+    ) -> None:
+        self._queue_key = queue_key
         self._biz = biz
         self._now = now
-        self._requests = shards.requests(lane, biz, shard, made_sure=True)
-        self._records = shards.records(lane, biz, shard)
-        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._requests = shards.requests(queue_key, biz, shard, made_sure=True)
+        self._records = shards.records(queue_key, biz, shard)
+        self._counts = shards.counts(queue_key, biz, shard, made_sure=True)
         self._client = shards.client(shard)
 
     def count_submitted(self) -> None:
@@ -316,8 +324,8 @@ class _Expiring:
 
     def _overage(self) -> Document:
         return {
-            "tenant": self._lane.tenant,
-            "biz": self._lane.biz,
+            "tenant": self._queue_key.tenant,
+            "biz": self._queue_key.biz,
             "ts": {"$lte": self._now - timedelta(seconds=self._biz.ttl_seconds)},
             **_expirable(self._biz, self._now),
         }

@@ -24,7 +24,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, UnstorableError, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Claim, Record
 from crawlfleet.requests.mongo.claim import claim_key, missing, owned
 from crawlfleet.requests.mongo.counters import Tally, book
@@ -66,7 +66,7 @@ class MongoSettlement:
 
     def settle(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         outcomes: Sequence[Pair],
         worker: str,
@@ -75,7 +75,9 @@ class MongoSettlement:
         """See ports.RequestStore.settle."""
 
         def settle_on(node: str, parts: ByShard[Pair]) -> Settled:
-            settling = _Settling(self._nodes.client(node), self._shards, lane, biz, worker, now)
+            settling = _Settling(
+                self._nodes.client(node), self._shards, queue_key, biz, worker, now
+            )
             return settling.settle(parts)
 
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}.values()
@@ -92,18 +94,18 @@ class _Settling:
         self,
         client: MongoClient[Document],
         shards: Shards,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         worker: str,
         now: datetime,
     ) -> None:
         self._client = client
         self._shards = shards
-        self._lane = lane
+        self._queue_key = queue_key
         self._biz = biz
         self._worker = worker
         self._now = now
-        self._keyed = KeyedRecords(shards, lane, biz)
+        self._keyed = KeyedRecords(shards, queue_key, biz)
 
     def settle(self, parts: ByShard[Pair]) -> Settled:
         """Settle: straight on first, with care where that turns out to be needed."""
@@ -143,7 +145,7 @@ class _Settling:
         with border(TRANSACTION_SECONDS):
             for shard, part in parts.items():
                 if any(_unkeyed(outcome) for _, outcome in part):
-                    self._shards.records(self._lane, self._biz, shard, made_sure=True)
+                    self._shards.records(self._queue_key, self._biz, shard, made_sure=True)
             home = self._write_ahead(parts)
 
             def write(session: ClientSession) -> set[RequestId]:
@@ -159,7 +161,7 @@ class _Settling:
                     _, tally = ended.setdefault(shard.database, (shard, Tally()))
                     tally.update(_ends(part, lost))
                 for shard, tally in ended.values():
-                    counts = self._shards.counts(self._lane, self._biz, shard)
+                    counts = self._shards.counts(self._queue_key, self._biz, shard)
                     book(counts, tally, self._now, session)
                 return lost
 
@@ -168,7 +170,7 @@ class _Settling:
     def _write_shard(
         self, session: ClientSession, shard: Shard, part: Sequence[Pair], *, look_first: bool
     ) -> set[RequestId]:
-        requests = self._shards.requests(self._lane, self._biz, shard)
+        requests = self._shards.requests(self._queue_key, self._biz, shard)
         lost: set[RequestId] = set()
         if look_first:
             lost = missing(requests, [claim for claim, _ in part], session)
@@ -194,7 +196,7 @@ class _Settling:
         if home.node in {shard.node for shard in parts}:
             return home
         for shard, part in parts.items():
-            requests = self._shards.requests(self._lane, self._biz, shard)
+            requests = self._shards.requests(self._queue_key, self._biz, shard)
             mine = [pair for pair in part if _keyed([pair])]
             lost = missing(requests, [claim for claim, _ in mine]) if mine else set()
             self._keyed.write(home, _keyed(p for p in mine if p[0].request.id not in lost))
@@ -204,7 +206,7 @@ class _Settling:
         self, session: ClientSession, shard: Shard, part: Sequence[Pair]
     ) -> set[RequestId]:
         """Requests of which some records were stored while their page was being read."""
-        requests = self._shards.requests(self._lane, self._biz, shard)
+        requests = self._shards.requests(self._queue_key, self._biz, shard)
         ids = [claim.request.id for claim, end in part if not isinstance(end, Retry)]
         match = {"_id": {"$in": ids}, "parts": {"$exists": True}}
         found = requests.find(match, projection=["_id"], hint=BY_ID, session=session)
@@ -220,9 +222,9 @@ class _Settling:
         replace: bool,
     ) -> None:
         """Insert the records, and remove what an earlier attempt has left beyond the last one's."""
-        records = self._shards.records(self._lane, self._biz, shard)
+        records = self._shards.records(self._queue_key, self._biz, shard)
         documents = [
-            record_document(self._lane.tenant, record)
+            record_document(self._queue_key.tenant, record)
             for _, outcome in part
             for record in _unkeyed(outcome)
         ]
@@ -339,7 +341,7 @@ class MongoStreaming:
         self._shards = shards
 
     def store_part(
-        self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
+        self, queue_key: QueueKey, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
     ) -> bool:
         """See ports.RequestStore.store_part.
 
@@ -350,11 +352,11 @@ class MongoStreaming:
         shard = route(biz, *claim_key(claim))
         unkeyed = [record for record in records if record.key is None]
         keyed = [record for record in records if record.key is not None]
-        keeping = KeyedRecords(self._shards, lane, biz)
+        keeping = KeyedRecords(self._shards, queue_key, biz)
         with border(TRANSACTION_SECONDS):
-            requests = self._shards.requests(lane, biz, shard)
+            requests = self._shards.requests(queue_key, biz, shard)
             mine = owned([claim])
-            stored = self._shards.records(lane, biz, shard, made_sure=bool(unkeyed))
+            stored = self._shards.records(queue_key, biz, shard, made_sure=bool(unkeyed))
             home = keeping.home(now) if keyed else None
             if home is not None and home.node != shard.node:
                 if requests.find_one(mine, projection=["_id"], hint=BY_ID) is None:
@@ -369,7 +371,7 @@ class MongoStreaming:
                 ).matched_count:
                     return False
                 if unkeyed:
-                    documents = [record_document(lane.tenant, record) for record in unkeyed]
+                    documents = [record_document(queue_key.tenant, record) for record in unkeyed]
                     ids = [document["_id"] for document in documents]
                     stored.delete_many({"_id": {"$in": ids}}, hint=BY_ID, session=session)
                     stored.insert_many(documents, session=session)
@@ -379,8 +381,10 @@ class MongoStreaming:
 
             return in_transaction(self._shards.client(shard), write)
 
-    def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
+    def store_keyed(
+        self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime
+    ) -> None:
         """See ports.RequestStore.store_keyed: one upsert a record, in one statement."""
-        keeping = KeyedRecords(self._shards, lane, biz)
+        keeping = KeyedRecords(self._shards, queue_key, biz)
         with border():
             keeping.write(keeping.home(now), records)

@@ -27,7 +27,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, Waits, border
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests.ledger import JOB_LIFE
 from crawlfleet.requests.routing import Shard, keyed_homes, route
@@ -98,7 +98,7 @@ ByShard: TypeAlias = dict[Shard, list[T]]
 Key: TypeAlias = Callable[[T], tuple[RequestId, datetime]]
 
 #: Parts of batches that are worked on at once, over all batches of the process.
-CREW: Final = 8
+THREADS: Final = 8
 
 
 def by_shard(biz: Biz, things: Iterable[T], key: Key[T]) -> ByShard[T]:
@@ -156,7 +156,7 @@ def _at_once(
     done: list[R] = []
     failed: list[tuple[T, StoreError]] = []
     # The caller's own thread does the last one instead of waiting; a single one needs no crew.
-    waits = [(part, _crew().submit(task).result) for part, task in tasks[:-1]]
+    waits = [(part, _executor().submit(task).result) for part, task in tasks[:-1]]
     for part, wait in [*tasks[-1:], *waits]:
         try:
             done.append(wait())
@@ -166,8 +166,8 @@ def _at_once(
 
 
 @cache
-def _crew() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(CREW, thread_name_prefix="mongo")
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="mongo")
 
 
 _Lives: TypeAlias = tuple[int, int | None]
@@ -264,91 +264,93 @@ class Shards:
         return self._nodes.client(shard.node)
 
     def requests(
-        self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
+        self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
         """The shard's requests. ``ts`` carries the TTL index (SPEC.md A5, A9)."""
-        collection = self._collection(lane, biz, shard, f"{shard.number:03d}")
+        collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}")
         if made_sure:
-            self._make_sure(lane, shard, collection, _REQUEST_INDEXES, _requests_ttl(biz))
+            self._make_sure(queue_key, shard, collection, _REQUEST_INDEXES, _requests_ttl(biz))
         return collection
 
     def records(
-        self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
+        self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
         """The shard's records, which may live longer than their requests, or for ever."""
-        collection = self._collection(lane, biz, shard, f"{shard.number:03d}_records")
+        collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}_records")
         if made_sure:
-            self._make_sure(lane, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
+            self._make_sure(queue_key, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
         return collection
 
     def keyed(
-        self, lane: Lane, biz: Biz, home: Shard, *, made_sure: bool = False
+        self, queue_key: QueueKey, biz: Biz, home: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
         """The records that have keys of their own, at one of their homes (requests.routing)."""
-        collection = self._collection(lane, biz, home, "keyed")
+        collection = self._collection(queue_key, biz, home, "keyed")
         if made_sure:
-            self._make_sure(lane, home, collection, _KEYED_INDEXES, _records_ttl(biz))
+            self._make_sure(queue_key, home, collection, _KEYED_INDEXES, _records_ttl(biz))
         return collection
 
     def counts(
-        self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
+        self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
         """What is counted for ever although the requests go: one collection a biz and database."""
-        collection = self._collection(lane, biz, shard, "counts")
+        collection = self._collection(queue_key, biz, shard, "counts")
         if made_sure:
-            self._make_sure(lane, shard, collection, [], _counts_ttl(biz))
+            self._make_sure(queue_key, shard, collection, [], _counts_ttl(biz))
         return collection
 
-    def keep_lives(self, lane: Lane, biz: Biz, shard: Shard) -> None:
+    def keep_lives(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
         """Bring the biz's times to live into force, also where nothing is written any more.
 
         Only recovery may, once it has marked what has passed the new time unprocessed: a shorter
         TTL lets MongoDB remove at once what nobody has counted as expired.
         """
-        if self._lives.get((lane.tenant, lane.biz, shard)) == _lives(biz):
+        if self._lives.get((queue_key.tenant, queue_key.biz, shard)) == _lives(biz):
             return
-        _keep_ttl(self.requests(lane, biz, shard, made_sure=True), _requests_ttl(biz))
-        _keep_ttl(self.counts(lane, biz, shard, made_sure=True), _counts_ttl(biz))
-        _keep_ttl(self.records(lane, biz, shard, made_sure=True), _records_ttl(biz))
+        _keep_ttl(self.requests(queue_key, biz, shard, made_sure=True), _requests_ttl(biz))
+        _keep_ttl(self.counts(queue_key, biz, shard, made_sure=True), _counts_ttl(biz))
+        _keep_ttl(self.records(queue_key, biz, shard, made_sure=True), _records_ttl(biz))
         if shard in keyed_homes(biz):
-            _keep_ttl(self.keyed(lane, biz, shard, made_sure=True), _records_ttl(biz))
-        self._lives[(lane.tenant, lane.biz, shard)] = _lives(biz)
+            _keep_ttl(self.keyed(queue_key, biz, shard, made_sure=True), _records_ttl(biz))
+        self._lives[(queue_key.tenant, queue_key.biz, shard)] = _lives(biz)
 
-    def attempts(self, lane: Lane, biz: Biz, shard: Shard) -> Collection[Document]:
+    def attempts(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> Collection[Document]:
         """When somebody has last tried to build what of the biz's indexes: one document each."""
-        return self._collection(lane, biz, shard, "indexing")
+        return self._collection(queue_key, biz, shard, "indexing")
 
-    def index_pools(self, lane: Lane, biz: Biz, shard: Shard) -> None:
+    def index_pools(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
         """Build what finds requests by pool, where that is cheap.
 
         For recovery where there are pools, and for the first task that is bound for one: tasks are
         made of jobs, and nobody waits for them. Those who read do without until it is there
         (requests.mongo.recovery); whoever has a large collection builds it by hand.
         """
-        key = (lane.tenant, lane.biz, shard, BY_POOL)
+        key = (queue_key.tenant, queue_key.biz, shard, BY_POOL)
         if self._indexed.get(key, -inf) > time.monotonic():
             return
         self._indexed[key] = time.monotonic() + _AGAIN_SECONDS
         with border(_BUILD_SECONDS):
-            requests = self.requests(lane, biz, shard)
+            requests = self.requests(queue_key, biz, shard)
             if requests.estimated_document_count() > _SMALL:
                 return
             requests.create_indexes([_POOLS])
         self._indexed[key] = inf
 
-    def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
-        name = f"{lane.biz}.{biz.collection}_{part}"
-        return self._nodes.collection(shard.node, lane.tenant, shard.database, name)
+    def _collection(
+        self, queue_key: QueueKey, biz: Biz, shard: Shard, part: str
+    ) -> Collection[Document]:
+        name = f"{queue_key.biz}.{biz.collection}_{part}"
+        return self._nodes.collection(shard.node, queue_key.tenant, shard.database, name)
 
     def _make_sure(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         shard: Shard,
         collection: Collection[Document],
         indexes: list[IndexModel],
         ttl: IndexModel | None,
     ) -> None:
-        key = (lane.tenant, lane.biz, shard, collection.name)
+        key = (queue_key.tenant, queue_key.biz, shard, collection.name)
         if key in self._sure:
             return
         # Two threads may do this at once; either of them alone would do, and both do no harm.

@@ -26,7 +26,7 @@ from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.claim import MongoClaims
 from crawlfleet.requests.mongo.counters import book, tally_of
 from crawlfleet.requests.mongo.documents import event, pushed
@@ -51,14 +51,16 @@ class MongoJobCancelling:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+    def cancel_job(
+        self, queue_key: QueueKey, biz: Biz, job: str, limit: int, by: str, now: datetime
+    ) -> int:
         """See ports.RequestStore.cancel_job: the shards at once, each its share of the limit."""
         shards = all_shards(biz)
         share = -(-limit // len(shards))
 
         def cancel_in(shard: Shard, _: list[None]) -> int:
             with border(TRANSACTION_SECONDS):
-                return _Cancelling(self._shards, lane, biz, shard, job, by, now).cancel(share)
+                return _Cancelling(self._shards, queue_key, biz, shard, job, by, now).cancel(share)
 
         done, failed = on_shards({shard: [] for shard in shards}, cancel_in)
         if failed:
@@ -72,19 +74,19 @@ class _Cancelling:
     def __init__(
         self,
         shards: Shards,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         shard: Shard,
         job: str,
         by: str,
         now: datetime,
     ) -> None:
-        self._requests = shards.requests(lane, biz, shard)
-        self._records = shards.records(lane, biz, shard)
-        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._requests = shards.requests(queue_key, biz, shard)
+        self._records = shards.records(queue_key, biz, shard)
+        self._counts = shards.counts(queue_key, biz, shard, made_sure=True)
         self._client = shards.client(shard)
         self._job = job
-        self._mine: Document = {"job": job, "tenant": lane.tenant, "biz": lane.biz}
+        self._mine: Document = {"job": job, "tenant": queue_key.tenant, "biz": queue_key.biz}
         self._now = now
         self._change: Document = {
             "$set": {"flag": int(State.CANCELLED)},
@@ -179,22 +181,22 @@ class MongoRules:
         self._nodes = nodes
         self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
 
-    def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
+    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         """See ports.RuleStore.freeze."""
-        key = (lane.tenant, lane.biz, name, rule.version)
+        key = (queue_key.tenant, queue_key.biz, name, rule.version)
         if key in self._known:
             return
         kind = "rule" if isinstance(rule, Rule) else "spider"
-        document = {"tenant": lane.tenant, "biz": lane.biz, kind: _encode(rule)}
+        document = {"tenant": queue_key.tenant, "biz": queue_key.biz, kind: _encode(rule)}
         with border(), suppress(DuplicateKeyError):  # another one froze it at the same time
             self._nodes.control("rules").update_one(
                 {"_id": "/".join(key)}, {"$setOnInsert": document}, upsert=True
             )
         self._known[key] = rule
 
-    def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
+    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
         """See ports.RuleStore.frozen."""
-        key = (lane.tenant, lane.biz, name, version)
+        key = (queue_key.tenant, queue_key.biz, name, version)
         if key not in self._known:
             with border():
                 found = self._nodes.control("rules").find_one({"_id": "/".join(key)})

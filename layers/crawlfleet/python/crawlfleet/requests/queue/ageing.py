@@ -46,7 +46,7 @@ anything is served and what is tried again is tried a limited number of times.
 with. Where it is older than ``b - D``, T may gain less than beta at each tick at which it waits:
 such ticks come on top. The oldest of all rises first, and is at the clamp at once where ticks are
 remembered, so these are the ticks that serving what is replayed takes. What a host keeps waiting is
-in no such queue, and what holds of it is told in requests.queue.parking.
+in no such queue, and what holds of it is told in requests.queue.deferral.
 """
 
 from collections.abc import Sequence

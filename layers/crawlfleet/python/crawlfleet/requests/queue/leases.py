@@ -21,7 +21,7 @@ def queued_before(
     are found when their turn comes.
     """
     latest = to_ms(now) - round(slack_seconds * 1_000)
-    bounds = (depth.heads.get(priority), depth.parked_ts)
+    bounds = (depth.heads.get(priority), depth.deferred_ts)
     return min([latest, *(bound for bound in bounds if bound is not None)])
 
 

@@ -25,10 +25,10 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     leased: int
     delayed: int
     oldest_ts: int | None = None
-    parked: int = 0
+    deferred: int = 0
     away: bool = False
     heads: dict[int, int] = {}
-    parked_ts: int | None = None
+    deferred_ts: int | None = None
 
 
 def together(depths: Sequence[Depth]) -> Depth:
@@ -51,10 +51,10 @@ def together(depths: Sequence[Depth]) -> Depth:
         leased=sum(depth.leased for depth in depths),
         delayed=sum(depth.delayed for depth in depths),
         oldest_ts=_least(depth.oldest_ts for depth in depths),
-        parked=sum(depth.parked for depth in depths),
+        deferred=sum(depth.deferred for depth in depths),
         away=any(depth.away for depth in depths),
         heads=heads,
-        parked_ts=_least(depth.parked_ts for depth in depths),
+        deferred_ts=_least(depth.deferred_ts for depth in depths),
     )
 
 
@@ -67,7 +67,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     Retries that are not due yet, and what waits for a host that is not to be looked at yet, are in
     neither; ``next_ts`` is when the next of these is. Of a host that is due at most
-    ``requests.queue.parking.READY_EACH`` are ready: no more can be had of it at once. ``away`` is
+    ``requests.queue.deferral.READY_EACH`` are ready: no more can be had of it at once. ``away`` is
     as of :class:`Depth`: nothing can be had there now.
     """
 
@@ -147,7 +147,7 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
+class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
     """What lies ahead of the workers in a lane, seen in one moment.
 
     Attributes:
@@ -164,7 +164,7 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
     queued: int = 0
     leased: int = 0
     due: int = 0
-    parked: int = 0
+    deferred: int = 0
     hosts: int = 0
     hosts_due: int = 0
     sample: tuple[tuple[str, int], ...] = ()
@@ -173,7 +173,7 @@ class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def backlog(self) -> int:
         """All of it."""
-        return self.queued + self.leased + self.due + self.parked
+        return self.queued + self.leased + self.due + self.deferred
 
     @property
     def can_go_on(self) -> bool:

@@ -18,7 +18,7 @@ from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.queue.stats import Pressure
-from crawlfleet.requests.submission.models import Pin, Submission
+from crawlfleet.requests.submission.models import RuleVersion, Submission
 
 _TIME = r"[0-9]{8}T[0-9]{6}Z"
 #: How names are that are given here or by an idempotency key: of fires, of run-now, of events.
@@ -94,14 +94,14 @@ class Admission:
         return tuple(self._versions)
 
     def admit(
-        self, submission: Submission, field: str = "", pin: Pin | None = None
+        self, submission: Submission, field: str = "", admitted: RuleVersion | None = None
     ) -> Body | list[Problem]:
         """The body that will be stored, or every mistake with its field's path.
 
         What was admitted before is admitted again, as ``pin`` says, whatever became of its rule.
         """
-        if pin is not None:
-            return _body(submission, pin)
+        if admitted is not None:
+            return _body(submission, admitted)
         problems = []
         fault = problem_with(submission.url)
         if fault is not None:
@@ -121,14 +121,14 @@ class Admission:
             return problems
         if rule not in self._versions:
             self._versions[rule] = reader.version
-        return _body(submission, Pin(rule, self._versions[rule]))
+        return _body(submission, RuleVersion(rule, self._versions[rule]))
 
 
-def _body(submission: Submission, pin: Pin) -> Body:
+def _body(submission: Submission, admitted: RuleVersion) -> Body:
     return Body(
         url=submission.url,
-        rule=pin.rule,
-        rule_version=pin.version,
+        rule=admitted.rule,
+        rule_version=admitted.version,
         method=submission.method,
         headers=submission.headers,
         params=submission.params,

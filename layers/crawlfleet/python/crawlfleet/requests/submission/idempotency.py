@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, KeyReusedError
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Request
 from crawlfleet.requests.ports import RequestStore
@@ -26,7 +26,7 @@ from crawlfleet.requests.submission.models import (
     Keyed,
     KeyKind,
     KeyName,
-    Pin,
+    RuleVersion,
     Submission,
     SubmissionKeys,
 )
@@ -99,7 +99,7 @@ def _called(name: KeyName, field: str) -> str:
     return f"{field}client_id: {name.key!r}"
 
 
-class Keying:
+class IdempotencyKeys:
     """The entries of one call, by their position in it, and the keys they come under.
 
     A ``client_id`` decides for its entry; the call's ``key`` for all that have none. ``fields`` are
@@ -110,13 +110,13 @@ class Keying:
         self,
         keys: SubmissionKeys,
         store: RequestStore,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         submissions: Sequence[Submission | InvalidRequestError],
         fields: Sequence[str],
         key: str | None,
     ) -> None:
-        self._keys, self._store, self._lane, self._biz = keys, store, lane, biz
+        self._keys, self._store, self._queue_key, self._biz = keys, store, queue_key, biz
         self._size = len(submissions)
         self._call = KeyName(KeyKind.CALL, key) if key is not None else None
         self._digests: dict[KeyName, bytes] = {}
@@ -124,7 +124,7 @@ class Keying:
             self._digests[self._call] = digest_of_call(submissions)
         #: The first entry of each client_id, and of each later one that is equal the first.
         self._firsts: dict[KeyName, int] = {}
-        self.twins: dict[int, int] = {}
+        self.duplicates: dict[int, int] = {}
         #: Entries that are refused for their keys alone.
         self.refused: dict[int, CrawlfleetError] = {}
         self._fields = fields
@@ -133,9 +133,9 @@ class Keying:
         self._of_entry: dict[int, Submission] = {}
         for index, submission in enumerate(submissions):
             if isinstance(submission, Submission):
-                self._take_in(index, submission)
+                self._enter_entry(index, submission)
 
-    def _take_in(self, index: int, submission: Submission) -> None:
+    def _enter_entry(self, index: int, submission: Submission) -> None:
         self._of_entry[index] = submission
         if submission.client_id is None:
             if self._call is not None:
@@ -148,7 +148,7 @@ class Keying:
             message = f"is that of {self._fields[first].rstrip('.')} too, which is another entry"
             self.refused[index] = InvalidRequestError.of(f"{self._fields[index]}client_id", message)
         elif first != index:
-            self.twins[index] = first
+            self.duplicates[index] = first
         else:
             self._names[index] = name
 
@@ -160,7 +160,7 @@ class Keying:
         """
         if not self._digests:
             return
-        found = self._keys.find(self._lane, list(self._digests))
+        found = self._keys.find(self._queue_key, list(self._digests))
         lost = [
             keyed
             for keyed in found.values()
@@ -170,7 +170,7 @@ class Keying:
         ]
         if lost:
             # Stored now, its requests would be as old as the key, and expire with it.
-            self._keys.forget(self._lane, lost)
+            self._keys.forget(self._queue_key, lost)
         gone = {keyed.name for keyed in lost}
         self._stand([keyed for keyed in found.values() if keyed.name not in gone])
 
@@ -182,7 +182,7 @@ class Keying:
         return None if self._exists(keyed.ids[self._place(index)]) else outlived(keyed.name)
 
     def _exists(self, request_id: RequestId) -> bool:
-        return self._store.get(self._lane, self._biz, request_id) is not None
+        return self._store.get(self._queue_key, self._biz, request_id) is not None
 
     def _stand(self, keyed: Sequence[Keyed]) -> None:
         for one in keyed:
@@ -197,11 +197,11 @@ class Keying:
     def stored(self, index: int) -> RequestId | None:
         """The id of an entry that is known to be stored, or None."""
         keyed = self._of(index)
-        if keyed is None or not keyed.stored or self.pin(index) is None:
+        if keyed is None or not keyed.stored or self.admitted(index) is None:
             return None
         return keyed.ids[self._place(index)]
 
-    def pin(self, index: int) -> Pin | None:
+    def admitted(self, index: int) -> RuleVersion | None:
         """What the entry was admitted with when its key was first given; None if it was not."""
         keyed = self._of(index)
         return keyed.rules[self._place(index)] if keyed is not None else None
@@ -224,7 +224,7 @@ class Keying:
                 name=name,
                 digest=self._digests[name],
                 ids=(fresh[index],),
-                rules=(_pin(bodies[index]),),
+                rules=(_rule_version(bodies[index]),),
                 queued_at=queued_at,
             )
             for index, name in self._names.items()
@@ -237,7 +237,7 @@ class Keying:
                     digest=self._digests[self._call],
                     ids=tuple(fresh[index] for index in range(self._size)),
                     rules=tuple(
-                        _pin(bodies[index])
+                        _rule_version(bodies[index])
                         if index in bodies and self._names[index] == self._call
                         else None
                         for index in range(self._size)
@@ -246,7 +246,7 @@ class Keying:
                 )
             )
         if opening:
-            self._stand(self._keys.open(self._lane, opening, kept_until(self._biz, now)))
+            self._stand(self._keys.open(self._queue_key, opening, kept_until(self._biz, now)))
         return {
             index: self._request(index, body, fresh, queued_at)
             for index, body in bodies.items()
@@ -269,17 +269,17 @@ class Keying:
         keyed, an_id = self._of(index), fresh.get(index)
         if keyed is not None:
             an_id, queued_at = keyed.ids[self._place(index)], keyed.queued_at
-            pin = self.pin(index)
-            if pin is not None:
+            admitted = self.admitted(index)
+            if admitted is not None:
                 # Another one, at the same moment, was first, and froze another version.
-                body = replace(body, rule=pin.rule, rule_version=pin.version)
+                body = replace(body, rule=admitted.rule, rule_version=admitted.version)
         if an_id is None:
             message = "an entry without a key has no id"
             raise AssertionError(message)
         return Request(
             id=an_id,
-            tenant=self._lane.tenant,
-            biz=self._lane.biz,
+            tenant=self._queue_key.tenant,
+            biz=self._queue_key.biz,
             queued_at=queued_at,
             body=body,
             job=self._of_entry[index].job,
@@ -298,12 +298,12 @@ class Keying:
             if not keyed.stored
             and all(
                 index in accepted
-                for index, pin in zip(self._indices(name), keyed.rules, strict=False)
-                if pin is not None
+                for index, admitted in zip(self._indices(name), keyed.rules, strict=False)
+                if admitted is not None
             )
         ]
         if whole:
-            self._keys.close(self._lane, whole)
+            self._keys.close(self._queue_key, whole)
 
     def _indices(self, name: KeyName) -> Sequence[int]:
         return range(self._size) if name == self._call else (self._firsts[name],)
@@ -316,5 +316,5 @@ class Keying:
         return index if self._names[index] == self._call else 0
 
 
-def _pin(body: Body) -> Pin:
-    return Pin(body.rule, body.rule_version)
+def _rule_version(body: Body) -> RuleVersion:
+    return RuleVersion(body.rule, body.rule_version)

@@ -16,7 +16,7 @@ from msgspec import Meta
 from crawlfleet.config.documents.biz import IntakeLimits
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Lane, Priority
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority, QueueKey
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words
 from crawlfleet.requests.queue.stats import Pressure
@@ -38,7 +38,7 @@ class KeyName(NamedTuple):
     key: str
 
 
-class Pin(msgspec.Struct, frozen=True):
+class RuleVersion(msgspec.Struct, frozen=True):
     """The rule that an entry was admitted with, and the version that was frozen then."""
 
     rule: str
@@ -57,7 +57,7 @@ class Keyed(msgspec.Struct, frozen=True, kw_only=True):
     name: KeyName
     digest: bytes
     ids: tuple[RequestId, ...]
-    rules: tuple[Pin | None, ...]
+    rules: tuple[RuleVersion | None, ...]
     queued_at: datetime
     stored: bool = False
 
@@ -134,22 +134,22 @@ Receipt: TypeAlias = Accepted | Refused
 class SubmissionKeys(Protocol):
     """What makes a repeated submission one (SPEC.md D13)."""
 
-    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+    def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
         """Those that are kept."""
         ...
 
-    def open(self, lane: Lane, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
+    def open(self, queue_key: QueueKey, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
         """Keep each under its key, until then at least; returns what stands, in the same order.
 
         A key that is kept already answers with what it was first given.
         """
         ...
 
-    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def close(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         """All requests of these are stored. No effect on what has taken the place of one."""
         ...
 
-    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         """Keep these no longer; no effect on one that is closed, or has been replaced."""
         ...
 
@@ -159,12 +159,12 @@ class Intake(Protocol):
 
     def admit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         count: int,
         limits: IntakeLimits,
         memory_ratio: float,
         now: datetime,
-        beside: Sequence[Lane] = (),
+        beside: Sequence[QueueKey] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 

@@ -17,10 +17,10 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.documents import read_id
 from crawlfleet.requests.mongo.sharding import BY_ID
-from crawlfleet.requests.submission.models import Keyed, KeyName, Pin
+from crawlfleet.requests.submission.models import Keyed, KeyName, RuleVersion
 
 _DUPLICATE_KEY: Final = 11000
 
@@ -32,7 +32,7 @@ class MongoSubmissionKeys:
         self._nodes = nodes
         self._sure = False
 
-    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+    def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
         """See ports.SubmissionKeys.find.
 
         Only what a majority has: ids that could still be rolled back must not be gone on with.
@@ -41,32 +41,32 @@ class MongoSubmissionKeys:
             return {}
         with border():
             kept = self._collection().with_options(read_concern=ReadConcern("majority"))
-            return _read(kept, lane, names)
+            return _read(kept, queue_key, names)
 
-    def open(self, lane: Lane, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
+    def open(self, queue_key: QueueKey, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
         """See ports.SubmissionKeys.open: one round trip, and another where some are kept."""
         if not keyed:
             return []
-        documents = [_document(lane, one, until) for one in keyed]
+        documents = [_document(queue_key, one, until) for one in keyed]
         with border():
             kept = self._collection()
             existing = _insert(kept, documents)
-            names = [one.name for one in keyed if _key(lane, one.name) in existing]
-            standing = _read(kept, lane, names) if names else {}
+            names = [one.name for one in keyed if _key(queue_key, one.name) in existing]
+            standing = _read(kept, queue_key, names) if names else {}
         return [standing.get(one.name, one) for one in keyed]
 
-    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def close(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         """See ports.SubmissionKeys.close."""
         change = {"$set": {"stored": True}}
-        updates = [UpdateMany(match, change, hint=BY_ID) for match in _these(lane, keyed)]
+        updates = [UpdateMany(match, change, hint=BY_ID) for match in _these(queue_key, keyed)]
         if updates:
             with border():
                 self._collection().bulk_write(updates, ordered=False)
 
-    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+    def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         """See ports.SubmissionKeys.forget."""
         deletions = [
-            DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(lane, keyed)
+            DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(queue_key, keyed)
         ]
         if deletions:
             with border():
@@ -94,31 +94,33 @@ def _insert(kept: Collection[Document], documents: Sequence[Document]) -> set[st
     return set()
 
 
-def _read(kept: Collection[Document], lane: Lane, names: Iterable[KeyName]) -> dict[KeyName, Keyed]:
-    by_key = {_key(lane, name): name for name in names}
+def _read(
+    kept: Collection[Document], queue_key: QueueKey, names: Iterable[KeyName]
+) -> dict[KeyName, Keyed]:
+    by_key = {_key(queue_key, name): name for name in names}
     found = kept.find({"_id": {"$in": list(by_key)}}, hint=BY_ID)
     return {by_key[one["_id"]]: _keyed(by_key[one["_id"]], one) for one in found}
 
 
-def _these(lane: Lane, keyed: Sequence[Keyed]) -> list[Document]:
+def _these(queue_key: QueueKey, keyed: Sequence[Keyed]) -> list[Document]:
     """These, and not what has taken the place of one since: by the moment they were given."""
     groups: dict[datetime, list[str]] = defaultdict(list)
     for one in keyed:
-        groups[one.queued_at].append(_key(lane, one.name))
+        groups[one.queued_at].append(_key(queue_key, one.name))
     return [{"_id": {"$in": keys}, "ts": moment} for moment, keys in groups.items()]
 
 
-def _key(lane: Lane, name: KeyName) -> str:
+def _key(queue_key: QueueKey, name: KeyName) -> str:
     # The first three hold no slash, so nothing else is written the same, whatever the key holds.
-    return f"{lane.tenant}/{lane.biz}/{name.kind}/{name.key}"
+    return f"{queue_key.tenant}/{queue_key.biz}/{name.kind}/{name.key}"
 
 
-def _document(lane: Lane, keyed: Keyed, until: datetime) -> Document:
+def _document(queue_key: QueueKey, keyed: Keyed, until: datetime) -> Document:
     return {
-        "_id": _key(lane, keyed.name),
+        "_id": _key(queue_key, keyed.name),
         "digest": keyed.digest,
         "ids": list(keyed.ids),
-        "rules": [pin and [pin.rule, pin.version] for pin in keyed.rules],
+        "rules": [admitted and [admitted.rule, admitted.version] for admitted in keyed.rules],
         "ts": keyed.queued_at,
         "stored": keyed.stored,
         "until": until,
@@ -130,7 +132,7 @@ def _keyed(name: KeyName, document: Document) -> Keyed:
         name=name,
         digest=document["digest"],
         ids=tuple(map(read_id, document["ids"])),
-        rules=tuple(pin and Pin(*pin) for pin in document["rules"]),
+        rules=tuple(admitted and RuleVersion(*admitted) for admitted in document["rules"]),
         queued_at=document["ts"],
         stored=document["stored"],
     )

@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Final
 
 from crawlfleet.config.documents.biz import IntakeLimits
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.queue.redis.keys import lane_keys, level_keys
+from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.stats import Pressure
 from crawlfleet.requests.submission.models import Intake
 
@@ -40,12 +40,12 @@ class RedisIntake:
 
     def admit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         count: int,
         limits: IntakeLimits,
         memory_ratio: float,
         now: datetime,  # noqa: ARG002  a caller that is an hour ahead would keep all others out
-        beside: Sequence[Lane] = (),
+        beside: Sequence[QueueKey] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 
@@ -53,10 +53,10 @@ class RedisIntake:
         there. The answer does not reserve a place in the backlog: batches that are admitted at the
         same moment may together pass it.
         """
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         answer = self._redis.once(
             _ADMIT,
-            (keys.intake, *(key for one in (lane, *beside) for key in _backlog_keys(one))),
+            (keys.intake, *(key for one in (queue_key, *beside) for key in _backlog_keys(one))),
             *(count, limits.max_backlog),
             "" if limits.per_second is None else limits.per_second,
             *(limits.burst, memory_ratio),
@@ -72,10 +72,10 @@ class RedisIntake:
             )
 
 
-def _backlog_keys(lane: Lane) -> tuple[str, ...]:
+def _backlog_keys(queue_key: QueueKey) -> tuple[str, ...]:
     """What holds the entries of a lane."""
-    keys = lane_keys(lane)
-    return keys.leases, keys.delayed, keys.parked, *level_keys(lane)
+    keys = redis_keys(queue_key)
+    return keys.leases, keys.delayed, keys.parked, *level_keys(queue_key)
 
 
 #: How long an answer is good for. Each environment may put in what it takes in so long beyond the
@@ -101,22 +101,22 @@ class RememberedIntake:
     def __init__(self, intake: Intake, *, steady: Callable[[], float] = time.monotonic) -> None:
         self._intake = intake
         self._steady = steady
-        self._answers: dict[Lane, _Answer] = {}
+        self._answers: dict[QueueKey, _Answer] = {}
 
     def admit(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         count: int,
         limits: IntakeLimits,
         memory_ratio: float,
         now: datetime,
-        beside: Sequence[Lane] = (),
+        beside: Sequence[QueueKey] = (),
     ) -> Pressure:
         """See ports.Intake.admit."""
         if limits.per_second is not None:
-            return self._intake.admit(lane, count, limits, memory_ratio, now, beside)
+            return self._intake.admit(queue_key, count, limits, memory_ratio, now, beside)
         moment = self._steady()
-        known = self._answers.get(lane)
+        known = self._answers.get(queue_key)
         if (
             known is not None
             and moment < known.good_until
@@ -125,10 +125,10 @@ class RememberedIntake:
         ):
             known.backlog += count
             return Pressure(backlog=known.backlog)
-        self._answers.pop(lane, None)
-        pressure = self._intake.admit(lane, count, limits, memory_ratio, now, beside)
+        self._answers.pop(queue_key, None)
+        pressure = self._intake.admit(queue_key, count, limits, memory_ratio, now, beside)
         if pressure.admitted:
-            self._answers[lane] = _Answer(
+            self._answers[queue_key] = _Answer(
                 pressure.backlog + count, memory_ratio, moment + GOOD_SECONDS
             )
         return pressure

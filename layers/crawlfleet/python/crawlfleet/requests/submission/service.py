@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.lookup import biz_of, lane_of, lanes_beside
+from crawlfleet.config.lookup import biz_of, queue_key_of, queues_beside
 from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConflictError,
@@ -21,13 +21,13 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.ids.issuer import IdSource
 from crawlfleet.requests.models import Body, Entry, Inserted, Request
 from crawlfleet.requests.ports import RequestStore, RuleStore, Waker, WakeReservations
 from crawlfleet.requests.queue.ports import RequestQueue
 from crawlfleet.requests.submission.admission import Admission, refusal, retry_after
-from crawlfleet.requests.submission.idempotency import Keying
+from crawlfleet.requests.submission.idempotency import IdempotencyKeys
 from crawlfleet.requests.submission.models import (
     Accepted,
     Intake,
@@ -38,7 +38,7 @@ from crawlfleet.requests.submission.models import (
 )
 
 
-class Crew(NamedTuple):
+class PoolStarter(NamedTuple):
     """Who does the work of a pool: how many live, and what starts one."""
 
     workers: WakeReservations
@@ -60,7 +60,7 @@ class SubmissionPorts:
     intake: Intake
     workers: WakeReservations
     waker: Waker
-    crews: Mapping[str, Crew] = field(default_factory=dict)
+    starters: Mapping[str, PoolStarter] = field(default_factory=dict)
 
 
 def submit(
@@ -89,25 +89,25 @@ def submit(
         StoreUnavailableError: not one entry could be persisted for want of MongoDB.
         IdsError: no ids can be issued; nothing is stored.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     fields = ["" if single else f"requests[{index}]." for index in range(len(submissions))]
-    keying = Keying(ports.keys, ports.store, lane, biz, submissions, fields, key)
-    keying.look(now)
+    keys = IdempotencyKeys(ports.keys, ports.store, queue_key, biz, submissions, fields, key)
+    keys.look(now)
     receipts: dict[int, Receipt] = {}
 
     admission = Admission(biz)
     bodies: dict[int, Body] = {}
     for index, submission in enumerate(submissions):
-        stored = keying.stored(index)
+        stored = keys.stored(index)
         if isinstance(submission, InvalidRequestError):
             receipts[index] = Refused(submission)
-        elif index in keying.refused or index in keying.twins:
+        elif index in keys.refused or index in keys.duplicates:
             continue
         elif stored is not None:
             receipts[index] = Accepted(stored, repeated=True)
         else:
-            body = admission.admit(submission, fields[index], keying.pin(index))
-            late = keying.too_late(index, now)
+            body = admission.admit(submission, fields[index], keys.admitted(index))
+            late = keys.too_late(index, now)
             if not isinstance(body, Body):
                 receipts[index] = Refused(InvalidRequestError(body))
             elif late is not None:
@@ -116,32 +116,32 @@ def submit(
                 bodies[index] = body
 
     if bodies:
-        fresh = sum(keying.pin(index) is None for index in bodies)
+        fresh = sum(keys.admitted(index) is None for index in bodies)
         if fresh:
-            make_room(ports, tree, lane, fresh, biz.intake, now)
+            make_room(ports, tree, queue_key, fresh, biz.intake, now)
         for name in admission.rules:
             if reader := biz.reader(name):
-                ports.rules.freeze(lane, name, reader)
-        requests = keying.open(bodies, partial(ports.ids.take, lane, biz.id_kind), now)
-        repeatable = frozenset(requests[index].id for index in keying.keyed(requests))
+                ports.rules.freeze(queue_key, name, reader)
+        requests = keys.open(bodies, partial(ports.ids.take, queue_key, biz.id_kind), now)
+        repeatable = frozenset(requests[index].id for index in keys.keyed(requests))
         outcome = persist_and_enqueue(
-            ports, lane, biz, list(requests.values()), now, repeatable=repeatable
+            ports, queue_key, biz, list(requests.values()), now, repeatable=repeatable
         )
         receipts.update(zip(requests, outcome, strict=True))
-        _close(keying, receipts)
-    receipts |= {index: Refused(error) for index, error in keying.refused.items()}
-    for twin, first in keying.twins.items():
+        _close(keys, receipts)
+    receipts |= {index: Refused(error) for index, error in keys.refused.items()}
+    for duplicate, first in keys.duplicates.items():
         receipt = receipts[first]
-        receipts[twin] = (
+        receipts[duplicate] = (
             Accepted(receipt.id, repeated=True) if isinstance(receipt, Accepted) else receipt
         )
     return [receipts[index] for index in range(len(submissions))]
 
 
-def _close(keying: Keying, receipts: dict[int, Receipt]) -> None:
+def _close(keys: IdempotencyKeys, receipts: dict[int, Receipt]) -> None:
     accepted = {index for index, receipt in receipts.items() if isinstance(receipt, Accepted)}
     try:
-        keying.close(accepted)
+        keys.close(accepted)
     except StoreUnavailableError as error:
         warn("a repeated submission will be looked up again", error)
 
@@ -149,7 +149,7 @@ def _close(keying: Keying, receipts: dict[int, Receipt]) -> None:
 def make_room(
     ports: SubmissionPorts,
     tree: Tree,
-    lane: Lane,
+    queue_key: QueueKey,
     count: int,
     limits: IntakeLimits,
     now: datetime,
@@ -163,24 +163,24 @@ def make_room(
     """
     memory_ratio = tree.stage.redis_memory_ratio
     try:
-        usual = lane_of(lane, None)
-        beside = lanes_beside(tree, usual)
+        usual = queue_key_of(queue_key, None)
+        beside = queues_beside(tree, usual)
         pressure = ports.intake.admit(usual, count, limits, memory_ratio, now, beside)
         if pressure.admitted:
             return
-        _, processed = ports.queue.rates(lane, now)
+        _, processed = ports.queue.rates(queue_key, now)
     except StoreUnavailableError as error:
         warn("taken without a look at the backlog", error)
         return
     raise BacklogFullError(
-        refusal(lane.biz, pressure, limits, memory_ratio),
+        refusal(queue_key.biz, pressure, limits, memory_ratio),
         retry_after_seconds=retry_after(pressure, limits, processed.per_60s),
     )
 
 
 def persist_and_enqueue(
     ports: SubmissionPorts,
-    lane: Lane,
+    queue_key: QueueKey,
     biz: Biz,
     requests: Sequence[Request],
     now: datetime,
@@ -200,7 +200,7 @@ def persist_and_enqueue(
     """
     if not requests:
         return []
-    inserted = ports.store.insert(lane, biz, requests, repeatable)
+    inserted = ports.store.insert(queue_key, biz, requests, repeatable)
     if inserted.refused and len(inserted.refused) == len(requests):
         raise next(iter(inserted.refused.values()))
 
@@ -211,7 +211,7 @@ def persist_and_enqueue(
         by_pool[request.pool].append(request.entry)
     try:
         for pool, entries in by_pool.items():
-            waiting = ports.queue.enqueue(lane_of(lane, pool), entries, now)
+            waiting = ports.queue.enqueue(queue_key_of(queue_key, pool), entries, now)
             if waiting <= len(entries):
                 # Where others waited before these, somebody works already, or the tick sees to it.
                 wake_for(ports, pool)
@@ -222,9 +222,9 @@ def persist_and_enqueue(
 
 def wake_for(ports: SubmissionPorts, pool: str | None) -> None:
     """Start a worker of a pool if none lives; of a pool that is not known here the tick does."""
-    crew = Crew(ports.workers, ports.waker) if pool is None else ports.crews.get(pool)
-    if crew is not None:
-        wake_if_idle(crew.workers, crew.waker)
+    starter = PoolStarter(ports.workers, ports.waker) if pool is None else ports.starters.get(pool)
+    if starter is not None:
+        wake_if_idle(starter.workers, starter.waker)
 
 
 def wake_if_idle(workers: WakeReservations, waker: Waker) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of, lanes_beside
+from crawlfleet.config.lookup import biz_of, queues_beside
 from crawlfleet.kernel import paging as cursors
 from crawlfleet.kernel.errors import ConflictError, InvalidRequestError, NotFoundError
 from crawlfleet.kernel.ids import RequestId, State, parse_id
@@ -35,9 +35,9 @@ def look_up(ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, text: 
     Raises:
         NotFoundError: this tenant's biz has none of that id.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     request_id = parse_id(text)
-    found = ports.store.get(lane, biz, request_id)
+    found = ports.store.get(queue_key, biz, request_id)
     if found is None:
         raise _unknown(request_id)
     return found
@@ -52,9 +52,9 @@ def cancel(
         NotFoundError: there is none of that id.
         ConflictError: it is being worked on, or has ended.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     request_id = parse_id(text)
-    found = ports.store.cancel(lane, biz, request_id, f"api:{tenant}", now)
+    found = ports.store.cancel(queue_key, biz, request_id, f"api:{tenant}", now)
     if found is None:
         raise _unknown(request_id)
     if found.state != State.CANCELLED:
@@ -76,10 +76,10 @@ def list_requests(
     now: datetime,
 ) -> Listing[Tracked]:
     """Requests by time of queueing, oldest first."""
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     before = None if cursor is None else cursors.decode(cursor)
     found = ports.store.find(
-        lane,
+        queue_key,
         biz,
         state=None if state is None else _flag(biz, state),
         since=since,
@@ -103,10 +103,10 @@ def list_records(
     now: datetime,
 ) -> Listing[Record]:
     """Records by time of storing, oldest first."""
-    lane, biz = biz_of(tree, tenant, biz_name)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
     before = None if cursor is None else cursors.decode(cursor, records=True)
     found = ports.store.records(
-        lane,
+        queue_key,
         biz,
         request_id=None if request is None else parse_id(request, "request_id"),
         after=before,
@@ -118,17 +118,19 @@ def list_records(
 
 def stats(ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, now: datetime) -> Stats:
     """Totals per state, the queue's depth, rates, and where workers spent their time."""
-    lane, biz = biz_of(tree, tenant, biz_name)
-    ledger = ports.ledgers.totals(lane, biz, now)
-    submitted, processed = ports.queue.rates(lane, now)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    ledger = ports.ledgers.totals(queue_key, biz, now)
+    submitted, processed = ports.queue.rates(queue_key, now)
     return Stats(
         states=_by_label(biz, ledger),
         ledger=ledger,
-        records=ports.store.record_count(lane, biz),
-        depth=together([ports.queue.depth(one) for one in (lane, *lanes_beside(tree, lane))]),
+        records=ports.store.record_count(queue_key, biz),
+        depth=together(
+            [ports.queue.depth(one) for one in (queue_key, *queues_beside(tree, queue_key))]
+        ),
         submitted=submitted,
         processed=processed,
-        phases=ports.queue.phases(lane),
+        phases=ports.queue.phases(queue_key),
     )
 
 
@@ -140,8 +142,8 @@ def audit(
     Raises:
         NotFoundError: nothing was ever submitted under this job, or its ledger has gone.
     """
-    lane, biz = biz_of(tree, tenant, biz_name)
-    ledger = ports.ledgers.audit(lane, biz, now, job)
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    ledger = ports.ledgers.audit(queue_key, biz, now, job)
     if job is not None and ledger == Ledger(own=ledger.own) and not ledger.others:
         raise NotFoundError(f"there is no job {job}")
     return ledger

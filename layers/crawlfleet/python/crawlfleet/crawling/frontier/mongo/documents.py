@@ -24,7 +24,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from crawlfleet.crawling.frontier.fingerprint import KEY_BYTES
-from crawlfleet.crawling.frontier.models import Offer, Seed, SeedState
+from crawlfleet.crawling.frontier.models import Seed, SeedSpec, SeedState
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.requests.mongo.documents import read_id
@@ -62,7 +62,7 @@ _DUPLICATE_KEY: Final = 11000
 _INDEX_OPTIONS_CONFLICT: Final = 85
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Offer)
+_decoder = msgspec.msgpack.Decoder(SeedSpec)
 
 
 def make_sure(
@@ -163,7 +163,7 @@ def key_of(seed_id: str) -> str:
 def document_of(seed: Seed) -> Document:
     """A seed as it is first stored."""
     handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
-    of_job = {} if seed.offer.job is None else {"job": seed.offer.job}
+    of_job = {} if seed.spec.job is None else {"job": seed.spec.job}
     return {
         **handed,
         **of_job,
@@ -172,7 +172,7 @@ def document_of(seed: Seed) -> Document:
         "due": seed.due_at,
         "offered": seed.offered_at,
         "ends": seed.ends_at,
-        "data": _encoder.encode(seed.offer),
+        "data": _encoder.encode(seed.spec),
         "tries": seed.tries,
         "why": seed.why,
     }
@@ -182,15 +182,15 @@ def seed_of(document: Document) -> Seed:
     """The seed in a document."""
     segment, _, key = document["_id"].rpartition("/")
     try:
-        offer = _decoder.decode(document["data"])
+        spec = _decoder.decode(document["data"])
     except msgspec.DecodeError:
         # No biz has a rule of that name: whoever hands it out finds that it cannot be worked on.
-        offer = Offer(url="", rule="")
+        spec = SeedSpec(url="", rule="")
     request_id = document.get("req")
     return Seed(
         key=key,
         segment=segment,
-        offer=offer,
+        spec=spec,
         state=SeedState(document["state"]),
         offered_at=document["offered"],
         due_at=document["due"],

@@ -35,7 +35,7 @@ from crawlfleet.crawling.frontier.segments import candidates, homes
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.documents import clean
 from crawlfleet.requests.routing import Shard
 
@@ -67,7 +67,7 @@ class MongoSeeds:
         #: By collection, the days for which ended seeds are kept as its index says.
         self._sure: dict[tuple[Shard, str, str], int] = {}
 
-    def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
+    def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         """See ports.SeedStore.insert: a statement a place, and a look where a route has changed."""
         known: set[str] = set()
         fresh: dict[str, Seed] = {}
@@ -77,45 +77,54 @@ class MongoSeeds:
             for place in candidates(biz, seed.id)[1:]:
                 elsewhere[place].append(seed.id)
         for place, ids in elsewhere.items():
-            known |= self._stored(lane, biz, place, ids)
+            known |= self._stored(queue_key, biz, place, ids)
         documents: dict[Shard, list[Document]] = defaultdict(list)
         for seed_id, seed in fresh.items():
             if seed_id not in known:
                 documents[candidates(biz, seed_id)[0]].append(document_of(seed))
         for place, part in documents.items():
             with border():
-                known |= insert_new(self._sured(lane, biz, place), part)
+                known |= insert_new(self._sured(queue_key, biz, place), part)
         return {key_of(seed_id) for seed_id in known}
 
-    def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
+    def known(
+        self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[str]
+    ) -> set[str]:
         """See ports.SeedStore.known."""
         ids = [f"{segment.name}/{key}" for key in keys]
         found: set[str] = set()
         for place, part in _by_place(biz, ids):
-            found |= self._stored(lane, biz, place, part)
+            found |= self._stored(queue_key, biz, place, part)
         return {key_of(seed_id) for seed_id in found}
 
-    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+    def ready(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> int:
         """See ports.SeedStore.ready."""
         match = {"state": READY, "due": {"$lte": now}}
 
         def count(place: Shard) -> int:
             with border():
-                return count_keys(self._seeds(lane, biz, place), match, BY_DUE, limit)
+                return count_keys(self._seeds(queue_key, biz, place), match, BY_DUE, limit)
 
         return min(limit, sum(_each(homes(biz), count)))
 
-    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+    def handed(self, queue_key: QueueKey, biz: Biz, limit: int) -> int:
         """See ports.SeedStore.handed."""
 
         def count(place: Shard) -> int:
             with border():
-                return count_keys(self._seeds(lane, biz, place), {"state": HANDED}, BY_DUE, limit)
+                return count_keys(
+                    self._seeds(queue_key, biz, place), {"state": HANDED}, BY_DUE, limit
+                )
 
         return min(limit, sum(_each(homes(biz), count)))
 
-    def hand_out(
-        self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
+    def dispatch(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        now: datetime,
+        until: datetime,
     ) -> list[Seed]:
         """See ports.SeedStore.hand_out.
 
@@ -126,7 +135,7 @@ class MongoSeeds:
         if not ids:
             return []
         match = {"state": READY, "due": {"$lte": now}}
-        due = self._soonest(lane, biz, match, len(ids), ["due"])
+        due = self._soonest(queue_key, biz, match, len(ids), ["due"])
         by_place: dict[Shard, dict[str, RequestId]] = defaultdict(dict)
         for (place, document), request_id in zip(due, ids, strict=False):
             by_place[place][document["_id"]] = request_id
@@ -145,7 +154,7 @@ class MongoSeeds:
                 for seed_id, request_id in wanted.items()
             ]
             with border():
-                seeds = self._seeds(lane, biz, place)
+                seeds = self._seeds(queue_key, biz, place)
                 seeds.bulk_write(updates, ordered=False)
                 taken = seeds.find({"_id": {"$in": list(wanted)}, "state": HANDED}, hint=BY_ID)
                 return [each for each in taken if each["req"] == wanted[each["_id"]]]
@@ -154,12 +163,12 @@ class MongoSeeds:
         taken = [one for part in _each(list(by_place), take) for one in part]
         return [seed_of(one) for one in sorted(taken, key=lambda one: order[one["_id"]])]
 
-    def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
+    def overdue(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Seed]:
         """See ports.SeedStore.overdue."""
         match = {"state": HANDED, "due": {"$lt": now}}
-        return [seed_of(document) for _, document in self._soonest(lane, biz, match, limit)]
+        return [seed_of(document) for _, document in self._soonest(queue_key, biz, match, limit)]
 
-    def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
+    def extend(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
         """See ports.SeedStore.extend."""
         requests = {seed.id: seed.request for seed in seeds}
 
@@ -167,10 +176,14 @@ class MongoSeeds:
             match = {"_id": seed_id, "state": HANDED, "req": requests[seed_id]}
             return UpdateOne(match, {"$set": {"due": until}}, hint=BY_ID)
 
-        self._change(lane, biz, list(requests), lambda ids: [change(one) for one in ids])
+        self._change(queue_key, biz, list(requests), lambda ids: [change(one) for one in ids])
 
     def ended(
-        self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ends: Mapping[str, tuple[RequestId, str]],
+        now: datetime,
     ) -> int:
         """See ports.SeedStore.ended.
 
@@ -199,34 +212,36 @@ class MongoSeeds:
             }
             return UpdateMany(match, [{"$set": changed}], hint=BY_ID)
 
-        return self._change(lane, biz, list(ends), changes)
+        return self._change(queue_key, biz, list(ends), changes)
 
-    def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
+    def release(
+        self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
+    ) -> int:
         """See ports.SeedStore.release."""
         change = {
             "$set": {"state": READY, "due": now, "why": clean(why, _LONGEST_WHY)},
             "$unset": {"req": "", "handed": "", "archived_at": ""},
         }
         return self._change(
-            lane,
+            queue_key,
             biz,
             seeds,
             lambda ids: [UpdateMany({"_id": {"$in": ids}, "state": _ENDED}, change, hint=BY_ID)],
         )
 
-    def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
+    def forget(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> int:
         """See ports.SeedStore.forget."""
         count = 0
         for place, ids in _by_place(biz, seeds):
             with border():
                 match = {"_id": {"$in": ids}}
-                deleted = self._seeds(lane, biz, place).delete_many(match, hint=BY_ID)
+                deleted = self._seeds(queue_key, biz, place).delete_many(match, hint=BY_ID)
                 count += deleted.deleted_count
         return count
 
     def find(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         *,
         segment: str | None,
@@ -244,7 +259,7 @@ class MongoSeeds:
 
         def look(place: Shard) -> list[Document]:
             with border():
-                cursor = self._seeds(lane, biz, place).find(
+                cursor = self._seeds(queue_key, biz, place).find(
                     match, hint=BY_ID if state is None else BY_STATE
                 )
                 return list(cursor.sort("_id", ASCENDING).limit(limit))
@@ -253,37 +268,37 @@ class MongoSeeds:
         found = heapq.merge(*parts, key=lambda document: document["_id"])
         return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
 
-    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+    def open_of_job(self, queue_key: QueueKey, biz: Biz, job: str, limit: int) -> list[Seed]:
         """See ports.SeedStore.open_of_job."""
         found: list[Document] = []
         for place in homes(biz):
             with border(self._nodes.waits.glance):
-                seeds = self._seeds(lane, biz, place)
+                seeds = self._seeds(queue_key, biz, place)
                 found += find_open(seeds, job, limit, self._most_looked_through)
         return [seed_of(document) for document in found[:limit]]
 
-    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+    def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """See ports.SeedStore.of_keys: by ids, as segments are few and seeds are many."""
         segments: set[str] = set()
         for place in homes(biz):
             with border():
-                segments.update(newest_segments(self._seeds(lane, biz, place)))
+                segments.update(newest_segments(self._seeds(queue_key, biz, place)))
         newest = sorted(segments, reverse=True)[:MOST_SEGMENTS]
         ids = [f"{segment}/{key}" for segment in newest for key in keys]
         found: dict[str, Document] = {}
         for place, part in _by_place(biz, ids):
             with border():
                 match = {"_id": {"$in": part}}
-                each = self._seeds(lane, biz, place).find(match, hint=BY_ID)
+                each = self._seeds(queue_key, biz, place).find(match, hint=BY_ID)
                 found |= {document["_id"]: document for document in each}
         return [seed_of(found[one]) for one in dict.fromkeys(ids) if one in found]
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
+    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[SeedTotals]:
         """See ports.SeedStore.totals: the newest segments; what is counted are keys of indexes."""
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for place in homes(biz):
             with border():
-                seeds = self._seeds(lane, biz, place)
+                seeds = self._seeds(queue_key, biz, place)
                 for segment in newest_segments(seeds):
                     of_segment = counts[segment]
                     for state in SeedState:
@@ -304,28 +319,28 @@ class MongoSeeds:
             for segment in newest
         ]
 
-    def _seeds(self, lane: Lane, biz: Biz, place: Shard) -> Collection[Document]:
-        name = f"{lane.biz}.{biz.collection}_seeds"
-        return self._nodes.collection(place.node, lane.tenant, place.database, name)
+    def _seeds(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
+        name = f"{queue_key.biz}.{biz.collection}_seeds"
+        return self._nodes.collection(place.node, queue_key.tenant, place.database, name)
 
-    def _sured(self, lane: Lane, biz: Biz, place: Shard) -> Collection[Document]:
+    def _sured(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
         """The collection with its indexes, and with the life that ended seeds have now."""
-        seeds = self._seeds(lane, biz, place)
-        key = (place, lane.tenant, seeds.name)
+        seeds = self._seeds(queue_key, biz, place)
+        key = (place, queue_key.tenant, seeds.name)
         if self._sure.get(key) != biz.seeds.archive_days:
             make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self._most_to_index)
             self._sure[key] = biz.seeds.archive_days
         return seeds
 
-    def _stored(self, lane: Lane, biz: Biz, place: Shard, ids: list[str]) -> set[str]:
+    def _stored(self, queue_key: QueueKey, biz: Biz, place: Shard, ids: list[str]) -> set[str]:
         with border():
             match = {"_id": {"$in": ids}}
-            found = self._seeds(lane, biz, place).find(match, projection=["_id"], hint=BY_ID)
+            found = self._seeds(queue_key, biz, place).find(match, projection=["_id"], hint=BY_ID)
             return {document["_id"] for document in found}
 
     def _soonest(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         match: Document,
         limit: int,
@@ -335,7 +350,9 @@ class MongoSeeds:
 
         def look(place: Shard) -> list[tuple[Shard, Document]]:
             with border():
-                found = self._seeds(lane, biz, place).find(match, projection=fields, hint=BY_DUE)
+                found = self._seeds(queue_key, biz, place).find(
+                    match, projection=fields, hint=BY_DUE
+                )
                 order = [("due", ASCENDING), ("_id", ASCENDING)]
                 return [(place, document) for document in found.sort(order).limit(limit)]
 
@@ -345,7 +362,7 @@ class MongoSeeds:
 
     def _change(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         biz: Biz,
         ids: Iterable[str],
         changes: Callable[[list[str]], Sequence[UpdateOne | UpdateMany]],
@@ -354,7 +371,7 @@ class MongoSeeds:
         count = 0
         for place, part in _by_place(biz, ids):
             with border():
-                seeds = self._seeds(lane, biz, place)
+                seeds = self._seeds(queue_key, biz, place)
                 count += seeds.bulk_write(changes(part), ordered=False).modified_count
         return count
 

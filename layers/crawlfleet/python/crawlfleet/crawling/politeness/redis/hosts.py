@@ -80,14 +80,14 @@ class RedisHosts:
                 for one in reports
             ],
         )
-        untold: list[HostReport] = []
+        unreported: list[HostReport] = []
         for one, answer in zip(reports, answers, strict=True):
             if isinstance(answer, StoreUnavailableError):
-                untold.append(one)
+                unreported.append(one)
             else:
                 whole(answer)
         self._note_trouble(reports, now)
-        return untold
+        return unreported
 
     def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
         """Hosts that each tenant has met with strain or failures lately."""

@@ -67,7 +67,7 @@ the next ask, and others are no more than the downloads that the host is asked f
 5,000 at most: whoever does not hear of one finds out when it renews its leases.
 
 A *place* is a host, or ``host p`` for what waits for it of another priority than 5: each has its
-list and its figures (requests.queue.parking). ``parked`` holds of each place ``count old
+list and its figures (requests.queue.deferral). ``parked`` holds of each place ``count old
 least_of_old least_of_new``: how many entries wait there, how many of those were there when the
 least was taken anew, and the least ``ts`` of these and of the others. Its field ``*`` is how many
 wait for all hosts. Where one of these keys is lost the others tell what it said; what a lost list
@@ -91,11 +91,11 @@ Who is to be counted, started or sent away is each pool's own: of a further one 
 from functools import lru_cache
 from typing import NamedTuple
 
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, Lane
-from crawlfleet.requests.queue.parking import places
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
+from crawlfleet.requests.queue.deferral import places
 
 
-class LaneKeys(NamedTuple):
+class RedisKeys(NamedTuple):
     """The keys of one lane."""
 
     queue: str
@@ -119,22 +119,22 @@ class LaneKeys(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def lane_keys(lane: Lane) -> LaneKeys:
+def redis_keys(queue_key: QueueKey) -> RedisKeys:
     """The keys of a lane.
 
-    >>> lane_keys(Lane("acme", "docs", "main")).queue
+    >>> redis_keys(QueueKey("acme", "docs", "main")).queue
     'cf:{acme:docs}:queue:main'
     """
-    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
-    return LaneKeys(
-        queue=f"{stem}:queue:{lane.queue}",
-        leases=f"{stem}:leases:{lane.queue}",
-        delayed=f"{stem}:delayed:{lane.queue}",
-        ticks=f"{stem}:ticks:{lane.queue}",
-        parked=f"{stem}:parked:{lane.queue}",
-        parked_due=f"{stem}:parked_due:{lane.queue}",
-        parked_low=f"{stem}:parked_low:{lane.queue}",
-        filled=f"{stem}:filled:{lane.queue}",
+    stem = f"cf:{{{queue_key.tenant}:{queue_key.biz}}}"
+    return RedisKeys(
+        queue=f"{stem}:queue:{queue_key.queue}",
+        leases=f"{stem}:leases:{queue_key.queue}",
+        delayed=f"{stem}:delayed:{queue_key.queue}",
+        ticks=f"{stem}:ticks:{queue_key.queue}",
+        parked=f"{stem}:parked:{queue_key.queue}",
+        parked_due=f"{stem}:parked_due:{queue_key.queue}",
+        parked_low=f"{stem}:parked_low:{queue_key.queue}",
+        filled=f"{stem}:filled:{queue_key.queue}",
         intake=f"{stem}:intake",
         submitted=f"{stem}:submitted",
         processed=f"{stem}:processed",
@@ -149,49 +149,49 @@ def lane_keys(lane: Lane) -> LaneKeys:
 
 
 @lru_cache(maxsize=4096)
-def level_keys(lane: Lane) -> tuple[str, ...]:
+def level_keys(queue_key: QueueKey) -> tuple[str, ...]:
     """The lists of the queue, of priority 0 to 10.
 
-    >>> level_keys(Lane("acme", "docs", "main"))[4:6]
+    >>> level_keys(QueueKey("acme", "docs", "main"))[4:6]
     ('cf:{acme:docs}:queue:main:4', 'cf:{acme:docs}:queue:main')
     """
-    usual = lane_keys(lane).queue
+    usual = redis_keys(queue_key).queue
     return tuple(
         usual if level == DEFAULT_PRIORITY else f"{usual}:{level}" for level in range(LEVELS)
     )
 
 
-def cookies_key(lane: Lane, job: str) -> str:
+def cookies_key(queue_key: QueueKey, job: str) -> str:
     """The key of a job's cookies.
 
-    >>> cookies_key(Lane("acme", "docs", "main"), "june")
+    >>> cookies_key(QueueKey("acme", "docs", "main"), "june")
     'cf:{acme:docs}:cookies:june'
     """
-    return f"cf:{{{lane.tenant}:{lane.biz}}}:cookies:{job}"
+    return f"cf:{{{queue_key.tenant}:{queue_key.biz}}}:cookies:{job}"
 
 
-def filter_keys(lane: Lane, segment: str, parts: int) -> list[str]:
+def filter_keys(queue_key: QueueKey, segment: str, parts: int) -> list[str]:
     """The keys of a segment's filter of so many strings; a biz's bits begin with ``bits0``.
 
-    >>> filter_keys(Lane("acme", "docs", "main"), "2026-03-01", 1)
+    >>> filter_keys(QueueKey("acme", "docs", "main"), "2026-03-01", 1)
     ['cf:{acme:docs}:seeds:2026-03-01', 'cf:{acme:docs}:bits0:2026-03-01']
     """
-    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
+    stem = f"cf:{{{queue_key.tenant}:{queue_key.biz}}}"
     return [f"{stem}:seeds:{segment}", *(f"{stem}:bits{n}:{segment}" for n in range(parts))]
 
 
-def host_list(lane: Lane, place: str) -> str:
+def host_list(queue_key: QueueKey, place: str) -> str:
     """The key of what waits at a place: for a host, of one priority.
 
-    >>> host_list(Lane("acme", "docs", "main"), "example.org")
+    >>> host_list(QueueKey("acme", "docs", "main"), "example.org")
     'cf:{acme:docs}:at_host:main:example.org'
     """
-    return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{place}"
+    return f"cf:{{{queue_key.tenant}:{queue_key.biz}}}:at_host:{queue_key.queue}:{place}"
 
 
-def host_lists(lane: Lane, host: str) -> list[str]:
+def host_lists(queue_key: QueueKey, host: str) -> list[str]:
     """What waits for a host, of priority 0 to 10."""
-    return [host_list(lane, place) for place in places(host)]
+    return [host_list(queue_key, place) for place in places(host)]
 
 
 def host_key(host: str) -> str:

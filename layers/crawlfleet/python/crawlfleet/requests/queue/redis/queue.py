@@ -14,15 +14,15 @@ from typing import Final
 import msgspec
 
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.queue_key import USUAL_AGEING, Ageing, Lane
+from crawlfleet.kernel.queue_key import USUAL_AGEING, Ageing, QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue import parking
+from crawlfleet.requests.queue import deferral
 from crawlfleet.requests.queue.ageing import kept
-from crawlfleet.requests.queue.parking import Parked
-from crawlfleet.requests.queue.redis.keys import host_list, host_lists, lane_keys, level_keys
+from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.redis.keys import host_list, host_lists, level_keys, redis_keys
 from crawlfleet.requests.queue.stats import Depth, Load, Rates, full_minute, rates
 
 _encoder: Final = msgspec.json.Encoder()
@@ -73,11 +73,13 @@ _FINISH: Final = Script("requests/queue/redis/finish")
 _GIVE_BACK: Final = Script("requests/queue/redis/give_back", "requests/queue/levels_prelude")
 _DISCLAIM: Final = Script("requests/queue/redis/disclaim", "requests/queue/levels_prelude")
 _DELAY: Final = Script("requests/queue/redis/delay")
-_PARK: Final = Script("requests/queue/redis/park", "requests/queue/parking_prelude")
-_LIST_PARKED: Final = Script("requests/queue/redis/list_parked", "requests/queue/parking_prelude")
-_LEASE_PARKED: Final = Script(
-    "requests/queue/redis/lease_parked",
-    "requests/queue/parking_prelude",
+_DEFER: Final = Script("requests/queue/redis/defer", "requests/queue/deferral_prelude")
+_LIST_DEFERRED: Final = Script(
+    "requests/queue/redis/list_deferred", "requests/queue/deferral_prelude"
+)
+_LEASE_DEFERRED: Final = Script(
+    "requests/queue/redis/lease_deferred",
+    "requests/queue/deferral_prelude",
     "requests/queue/ageing_prelude",
 )
 _DEPTH: Final = Script("requests/queue/redis/depth", "requests/queue/levels_prelude")
@@ -102,33 +104,33 @@ class RedisQueue:
         self._redis = connection
         self._clock = clock
 
-    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+    def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""
         if not entries:
-            depth = self.depth(lane)
-            return depth.queued - depth.parked
-        keys = lane_keys(lane)
+            depth = self.depth(queue_key)
+            return depth.queued - depth.deferred
+        keys = redis_keys(queue_key)
         return whole(
             self._redis.once(
                 _ENQUEUE,
-                (keys.submitted, *level_keys(lane)),
+                (keys.submitted, *level_keys(queue_key)),
                 to_ms(now) // 1000,
                 spell(entries),
             )
         )
 
-    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+    def requeue(self, queue_key: QueueKey, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
         by_level: dict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
             by_level[entry.priority].append(entry)
         # One key a call: of a slot that is moved between nodes several cannot be had.
         for level, part in by_level.items():
-            self._redis.once(_REQUEUE, (level_keys(lane)[level],), spell(part))
+            self._redis.once(_REQUEUE, (level_keys(queue_key)[level],), spell(part))
 
     def lease(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         token: str,
         count: int,
         now: datetime,
@@ -146,35 +148,40 @@ class RedisQueue:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
         if count < 1:
             return []
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         until_ms = to_ms(until)
         found = text(
             self._redis.once(
                 _LEASE,
-                (keys.leases, keys.delayed, keys.ticks, *level_keys(lane)),
+                (keys.leases, keys.delayed, keys.ticks, *level_keys(queue_key)),
                 *(token, count, to_ms(now), until_ms),
                 *self._ageing(ageing),
             )
         )
         entries = read_canonical(found)
-        return self._mend(lane, token, found, until_ms) if entries is None else entries
+        return self._mend(queue_key, token, found, until_ms) if entries is None else entries
 
     def renew(
-        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+        self, queue_key: QueueKey, token: str, entries: Sequence[Entry], until: datetime
     ) -> list[Entry]:
         """Extend the lease of ``entries``; returns those that the token no longer holds."""
         if not entries:
             return []
         lost = self._redis.again(
-            _RENEW, (lane_keys(lane).leases,), token, to_ms(until), spell(entries)
+            _RENEW, (redis_keys(queue_key).leases,), token, to_ms(until), spell(entries)
         )
         return read_canonical(text(lost)) or []
 
     def finish(
-        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+        self,
+        queue_key: QueueKey,
+        token: str,
+        entries: Sequence[Entry],
+        processed: int,
+        now: datetime,
     ) -> int:
         """Drop the token's entries, count ``processed``; returns how many it held."""
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         return whole(
             self._redis.once(
                 _FINISH,
@@ -183,24 +190,26 @@ class RedisQueue:
             )
         )
 
-    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+    def give_back(self, queue_key: QueueKey, token: str, entries: Sequence[Entry]) -> int:
         """Return entries still held by the token to where they are served next."""
         if not entries:
             return 0
-        keys = lane_keys(lane)
-        places = (keys.leases, *level_keys(lane))
+        keys = redis_keys(queue_key)
+        places = (keys.leases, *level_keys(queue_key))
         return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
 
-    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+    def return_unconfirmed(self, queue_key: QueueKey, token: str, until: datetime) -> int:
         """Return to the queue what a lease of which the answer was lost has moved."""
-        places = (lane_keys(lane).leases, *level_keys(lane))
+        places = (redis_keys(queue_key).leases, *level_keys(queue_key))
         return whole(self._redis.again(_DISCLAIM, places, token, to_ms(until)))
 
-    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+    def delay(
+        self, queue_key: QueueKey, token: str, entries: Sequence[tuple[Entry, datetime]]
+    ) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
         if not entries:
             return 0
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         return whole(
             self._redis.once(
                 _DELAY,
@@ -211,32 +220,35 @@ class RedisQueue:
             )
         )
 
-    def park(
-        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    def defer(
+        self,
+        queue_key: QueueKey,
+        token: str,
+        hosts: Sequence[tuple[str, datetime, Sequence[Entry]]],
     ) -> int:
         """Move entries still held by the token to the end of their host's and priority's list."""
-        keys, arguments = list(_parking(lane)), list[str | bytes | int]([token])
+        keys, arguments = list(_deferral(queue_key)), list[str | bytes | int]([token])
         for host, again_at, entries in hosts:
             by_level: dict[int, list[Entry]] = defaultdict(list)
             for entry in entries:
                 by_level[entry.priority].append(entry)
             for level, part in by_level.items():
-                at, least = parking.place(host, level), min(one.ts for one in part)
-                keys.append(host_list(lane, at))
+                at, least = deferral.place(host, level), min(one.ts for one in part)
+                keys.append(host_list(queue_key, at))
                 arguments += (host, at, to_ms(again_at), least, spell(part))
         if len(arguments) == 1:
             return 0
-        return whole(self._redis.once(_PARK, keys, *arguments))
+        return whole(self._redis.once(_DEFER, keys, *arguments))
 
-    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+    def deferred(self, queue_key: QueueKey, now: datetime, limit: int) -> list[DeferredHost]:
         """Hosts whose time has come and that have entries, the longest due first."""
         if limit < 1:
             return []
-        answer = self._redis.again(_LIST_PARKED, _parking(lane)[1:], to_ms(now), limit)
+        answer = self._redis.again(_LIST_DEFERRED, _deferral(queue_key)[1:], to_ms(now), limit)
         with self._redis.translated():
             count, *found = several(answer)
             several(found, 3 * whole(count))
-            return parking.together(
+            return deferral.together(
                 (
                     text(found[n]).decode(),
                     whole(found[n + 1]),
@@ -245,9 +257,9 @@ class RedisQueue:
                 for n in range(0, len(found), 3)
             )
 
-    def lease_parked(
+    def lease_deferred(
         self,
-        lane: Lane,
+        queue_key: QueueKey,
         token: str,
         hosts: Sequence[tuple[str, int, datetime]],
         until: datetime,
@@ -262,75 +274,80 @@ class RedisQueue:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
         if not hosts:
             return {}
-        keys = [*_parking(lane), *(key for host, _, _ in hosts for key in host_lists(lane, host))]
+        keys = [
+            *_deferral(queue_key),
+            *(key for host, _, _ in hosts for key in host_lists(queue_key, host)),
+        ]
         until_ms = to_ms(until)
         arguments: list[str | bytes | int | float] = [token, until_ms, *self._ageing(ageing)]
         for host, count, again_at in hosts:
             arguments += (host, max(0, count), to_ms(again_at))
-        answers = several(self._redis.once(_LEASE_PARKED, keys, *arguments), len(hosts))
+        answers = several(self._redis.once(_LEASE_DEFERRED, keys, *arguments), len(hosts))
         leased: dict[str, list[Entry]] = {}
         for (host, _, _), answer in zip(hosts, answers, strict=True):
             found = text(answer)
             entries = read_canonical(found)
             if entries is None:
-                entries = self._mend(lane, token, found, until_ms)
+                entries = self._mend(queue_key, token, found, until_ms)
             leased.setdefault(host, []).extend(entries)
         return leased
 
-    def depth(self, lane: Lane) -> Depth:
+    def depth(self, queue_key: QueueKey) -> Depth:
         """How much is queued, parked, leased and delayed."""
-        return self.depths((lane,))[0]
+        return self.depths((queue_key,))[0]
 
-    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+    def depths(self, queues: Sequence[QueueKey]) -> list[Depth]:
         """:meth:`depth` of many lanes, many a round trip; each is seen in one moment."""
-        if not lanes:
+        if not queues:
             return []
-        each = [(_in_place(lane, "parked_low"), ()) for lane in lanes]
-        answers = self._redis.lane_by_lane(_DEPTH, each)
+        each = [(_in_place(queue_key, "parked_low"), ()) for queue_key in queues]
+        answers = self._redis.queue_by_queue(_DEPTH, each)
         return [
             _NO_DEPTH if isinstance(answer, StoreUnavailableError) else _depth(several(answer))
-            for answer in several(answers, len(lanes))
+            for answer in several(answers, len(queues))
         ]
 
-    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+    def loads(self, queues: Sequence[QueueKey], now: datetime) -> list[Load]:
         """What many lanes have for whoever asks now, many a round trip."""
-        if not lanes:
+        if not queues:
             return []
-        asked = to_ms(now), parking.LOOKED_AT
-        each = [(_in_place(lane, "parked_due"), asked) for lane in lanes]
-        answers = self._redis.lane_by_lane(_LOAD, each)
+        asked = to_ms(now), deferral.LOOKED_AT
+        each = [(_in_place(queue_key, "parked_due"), asked) for queue_key in queues]
+        answers = self._redis.queue_by_queue(_LOAD, each)
         return [
             _NO_LOAD if isinstance(answer, StoreUnavailableError) else _load(several(answer))
-            for answer in several(answers, len(lanes))
+            for answer in several(answers, len(queues))
         ]
 
-    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+    def rates(self, queue_key: QueueKey, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
         second = to_ms(now) // 1000
-        submitted, processed = self._counts(lane)
+        submitted, processed = self._counts(queue_key)
         return rates(submitted, second), rates(processed, second)
 
-    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+    def per_second(
+        self, queue_key: QueueKey, now: datetime
+    ) -> tuple[dict[int, int], dict[int, int]]:
         """Submitted and processed counts by epoch second; a second without any is missing."""
         second = to_ms(now) // 1000
-        submitted, processed = self._counts(lane)
+        submitted, processed = self._counts(queue_key)
         return full_minute(submitted, second), full_minute(processed, second)
 
-    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+    def add_phases(self, queue_key: QueueKey, seconds: Mapping[str, float]) -> None:
         """Add to the lane's account of where workers spend their time."""
         if not seconds:
             return
         amounts = [argument for pair in seconds.items() for argument in pair]
-        self._redis.once(_ADD_PHASES, (lane_keys(lane).phases,), PHASES_TTL_SECONDS, *amounts)
+        self._redis.once(_ADD_PHASES, (redis_keys(queue_key).phases,), PHASES_TTL_SECONDS, *amounts)
 
-    def phases(self, lane: Lane) -> dict[str, float]:
+    def phases(self, queue_key: QueueKey) -> dict[str, float]:
         """That account, in seconds by phase."""
-        (found,) = several(self._redis.together(("HGETALL", lane_keys(lane).phases)), 1)
+        (found,) = several(self._redis.together(("HGETALL", redis_keys(queue_key).phases)), 1)
         with self._redis.translated():
             return {name.decode(): float(spent) for name, spent in _mapping(found).items()}
 
-    def _counts(self, lane: Lane) -> tuple[dict[int, int], dict[int, int]]:
-        keys = lane_keys(lane)
+    def _counts(self, queue_key: QueueKey) -> tuple[dict[int, int], dict[int, int]]:
+        keys = redis_keys(queue_key)
         # In this order nothing is seen processed that was not submitted.
         answers = self._redis.together(("HGETALL", keys.processed), ("HGETALL", keys.submitted))
         processed, submitted = several(answers, 2)
@@ -346,7 +363,7 @@ class RedisQueue:
         most = kept(ageing.beta, ageing.clamp)
         return ageing.interval_ms, ageing.beta, log2(ageing.clamp), most, clock
 
-    def _mend(self, lane: Lane, token: str, found: bytes, until_ms: int) -> list[Entry]:
+    def _mend(self, queue_key: QueueKey, token: str, found: bytes, until_ms: int) -> list[Entry]:
         """Keep the leases of what can be read, in our spelling; drop what cannot."""
         entries = []
         for line in found.split(b"\n"):
@@ -355,23 +372,25 @@ class RedisQueue:
             except msgspec.DecodeError as reason:
                 _log.warning(
                     "dropped a queue entry that cannot be read",
-                    extra={"tenant": lane.tenant, "biz": lane.biz, "reason": str(reason)},
+                    extra={"tenant": queue_key.tenant, "biz": queue_key.biz, "reason": str(reason)},
                 )
         mended = spell(entries)
-        whole(self._redis.once(_MEND, (lane_keys(lane).leases,), token, until_ms, found, mended))
+        whole(
+            self._redis.once(_MEND, (redis_keys(queue_key).leases,), token, until_ms, found, mended)
+        )
         return entries
 
 
-def _parking(lane: Lane) -> tuple[str, str, str, str]:
+def _deferral(queue_key: QueueKey) -> tuple[str, str, str, str]:
     """Where what is leased becomes what is parked, and back."""
-    keys = lane_keys(lane)
+    keys = redis_keys(queue_key)
     return keys.leases, keys.parked, keys.parked_due, keys.parked_low
 
 
-def _in_place(lane: Lane, by: str) -> tuple[str, ...]:
+def _in_place(queue_key: QueueKey, by: str) -> tuple[str, ...]:
     """Where a lane's entries are, and in which order what is parked."""
-    keys = lane_keys(lane)
-    return keys.leases, keys.delayed, keys.parked, getattr(keys, by), *level_keys(lane)
+    keys = redis_keys(queue_key)
+    return keys.leases, keys.delayed, keys.parked, getattr(keys, by), *level_keys(queue_key)
 
 
 def _load(answer: list[object]) -> Load:
@@ -379,7 +398,7 @@ def _load(answer: list[object]) -> Load:
         raise nonsense()
     ready, leased, following, due, *counts = answer
     return Load(
-        ready=whole(ready) + parking.ready([whole(count) for count in counts], whole(due)),
+        ready=whole(ready) + deferral.ready([whole(count) for count in counts], whole(due)),
         leased=whole(leased),
         next_ts=None if following is None else int(float(text(following))),
     )
@@ -388,22 +407,22 @@ def _load(answer: list[object]) -> Load:
 def _depth(answer: list[object]) -> Depth:
     if len(answer) < 4 or (len(answer) - 4) % 3:
         raise nonsense()
-    leased, delayed, parked, low, *lists = answer
+    leased, delayed, deferred, low, *lists = answer
     heads: dict[int, int] = {}
     for level, head in zip(lists[::3], lists[2::3], strict=True):
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
             heads[whole(level)] = read(text(head)).ts
-    least = parking.NONE if low is None else int(float(text(low)))
+    least = deferral.NONE if low is None else int(float(text(low)))
     oldest = min([least, *heads.values()])
-    waiting = max(0, int(text(parked)))
+    waiting = max(0, int(text(deferred)))
     return Depth(
         queued=sum(map(whole, lists[1::3])) + waiting,
-        parked=waiting,
+        deferred=waiting,
         leased=whole(leased),
         delayed=whole(delayed),
-        oldest_ts=None if oldest == parking.NONE else oldest,
+        oldest_ts=None if oldest == deferral.NONE else oldest,
         heads=heads,
-        parked_ts=None if least == parking.NONE else least,
+        deferred_ts=None if least == deferral.NONE else least,
     )
 
 

@@ -14,19 +14,23 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.models import Entry, Mark
+from crawlfleet.requests.models import Entry, QueueEpoch
 from crawlfleet.requests.queue.leases import is_of
-from crawlfleet.requests.queue.redis.keys import host_list, lane_keys, level_keys
+from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read, spell
 
 _MARK: Final = Script("requests/queue/redis/mark")
 _CLEAR: Final = Script("requests/queue/redis/clear")
-_LIST_PARKED: Final = Script("requests/queue/redis/list_parked", "requests/queue/parking_prelude")
-_DROP_PARKED: Final = Script("requests/queue/redis/drop_parked", "requests/queue/parking_prelude")
+_LIST_DEFERRED: Final = Script(
+    "requests/queue/redis/list_deferred", "requests/queue/deferral_prelude"
+)
+_DROP_DEFERRED: Final = Script(
+    "requests/queue/redis/drop_deferred", "requests/queue/deferral_prelude"
+)
 _FILL: Final = Script("requests/queue/redis/fill", "requests/queue/levels_prelude")
 _FILL_DELAYED: Final = Script("requests/queue/redis/fill_delayed")
 _FILLED: Final = Script("requests/queue/redis/filled")
@@ -36,59 +40,59 @@ _FILLED: Final = Script("requests/queue/redis/filled")
 _HOSTS: Final = 500
 
 
-class RedisFilling:
+class RedisQueueRebuild:
     """A :class:`~crawlfleet.ports.QueueFilling`."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def mark(self, lane: Lane) -> Mark:
+    def mark(self, queue_key: QueueKey) -> QueueEpoch:
         """Which server holds the queue now, and what was written there when it was filled.
 
         The server is the run of its process and the history it writes, so that one which was a
         replica for a while and is promoted again is another.
         """
-        answer = several(self._redis.again(_MARK, (lane_keys(lane).filled,)), 3)
+        answer = several(self._redis.again(_MARK, (redis_keys(queue_key).filled,)), 3)
         run, history, found = answer
         server = f"{text(run).decode()}:{text(history).decode()}"
         if found is None:
-            return Mark(server=server)
+            return QueueEpoch(server=server)
         with self._redis.translated():
             reached, _, nonce = text(found).decode().partition(":")
-            return Mark(server=server, nonce=nonce, reached=int(reached) if reached else None)
+            return QueueEpoch(server=server, nonce=nonce, reached=int(reached) if reached else None)
 
-    def clear(self, lane: Lane, nonce: str) -> None:
+    def clear(self, queue_key: QueueKey, nonce: str) -> None:
         """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0.
 
         Each host has a list of its own, so those go first, some at a time. What is parked meanwhile
         goes too: the filling begins when nothing is.
         """
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         index = (keys.parked, keys.parked_due, keys.parked_low)
-        several(self._redis.again(_LIST_PARKED, index, 0, 0))  # hosts missing in parked_due join
+        several(self._redis.again(_LIST_DEFERRED, index, 0, 0))  # hosts missing in parked_due join
         everything = (
             *(keys.filled, keys.parked_due, keys.parked, keys.parked_low),
-            *(keys.delayed, keys.ticks, *level_keys(lane)),
+            *(keys.delayed, keys.ticks, *level_keys(queue_key)),
         )
         while not whole(self._redis.again(_CLEAR, everything, nonce)):
             (found,) = several(self._redis.together(("ZRANGE", keys.parked_due, 0, _HOSTS - 1)), 1)
             with self._redis.translated():
                 hosts = [text(host).decode() for host in several(found)]
-            lists = (host_list(lane, host) for host in hosts)
-            whole(self._redis.again(_DROP_PARKED, (*index, *lists), *hosts))
+            lists = (host_list(queue_key, host) for host in hosts)
+            whole(self._redis.again(_DROP_DEFERRED, (*index, *lists), *hosts))
 
-    def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
+    def fill(self, queue_key: QueueKey, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
         """Append, oldest first, and note how far this has come. False: another has begun anew."""
-        keys = lane_keys(lane)
-        places = (keys.filled, *level_keys(lane))
+        keys = redis_keys(queue_key)
+        places = (keys.filled, *level_keys(queue_key))
         answer = self._redis.once(_FILL, places, nonce, reached, spell(entries))
         return whole(answer) == 1
 
     def fill_delayed(
-        self, lane: Lane, nonce: str, entries: Sequence[tuple[Entry, datetime]]
+        self, queue_key: QueueKey, nonce: str, entries: Sequence[tuple[Entry, datetime]]
     ) -> bool:
         """The same for what waits for its time; what a worker has delayed meanwhile stays."""
-        keys = lane_keys(lane)
+        keys = redis_keys(queue_key)
         answer = self._redis.again(
             _FILL_DELAYED,
             (keys.delayed, keys.filled),
@@ -98,9 +102,9 @@ class RedisFilling:
         )
         return whole(answer) == 1
 
-    def filled(self, lane: Lane, nonce: str) -> bool:
+    def filled(self, queue_key: QueueKey, nonce: str) -> bool:
         """The queue is complete; True also if this nonce had completed it before."""
-        return whole(self._redis.again(_FILLED, (lane_keys(lane).filled,), nonce)) == 1
+        return whole(self._redis.again(_FILLED, (redis_keys(queue_key).filled,), nonce)) == 1
 
 
 #: Leases that one step looks at: about a millisecond of the server's time.
@@ -125,14 +129,14 @@ class RedisLeaseBook:
         self._redis = connection
         self._length = step
 
-    def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
+    def leases(self, queue_key: QueueKey, worker: str | None = None) -> list[tuple[str, Entry]]:
         """Leased entries with their tokens: of one worker, or of all."""
         pattern = "*" if worker is None else f"{_literally(worker)}.*"
         members: dict[bytes, None] = {}
-        cursor, *found = self._step(lane, b"0", pattern)
+        cursor, *found = self._step(queue_key, b"0", pattern)
         members.update(dict.fromkeys(found))
         while cursor != b"0":
-            cursor, *found = self._step(lane, cursor, pattern)
+            cursor, *found = self._step(queue_key, cursor, pattern)
             members.update(dict.fromkeys(found))
         return [
             held
@@ -140,7 +144,9 @@ class RedisLeaseBook:
             if held is not None and (worker is None or is_of(held[0], worker))
         ]
 
-    def relist(self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime) -> None:
+    def relist(
+        self, queue_key: QueueKey, token: str, entries: Sequence[Entry], until: datetime
+    ) -> None:
         """List as leased what the store says the token owns and the queue has forgotten.
 
         What is listed already is not shortened, and nothing is lost if this is called twice.
@@ -151,16 +157,16 @@ class RedisLeaseBook:
         if ":{" in token:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
         if entries:
-            keys = (lane_keys(lane).leases,)
+            keys = (redis_keys(queue_key).leases,)
             whole(self._redis.again(_RELIST, keys, token, to_ms(until), spell(entries)))
 
-    def _step(self, lane: Lane, cursor: bytes, pattern: str) -> list[bytes]:
+    def _step(self, queue_key: QueueKey, cursor: bytes, pattern: str) -> list[bytes]:
         """The cursor of the next step, 0 after the last one, then what was found.
 
         Raises:
             StoreUnavailableError: the step leads nowhere, so what answers is no Redis.
         """
-        keys = (lane_keys(lane).leases,)
+        keys = (redis_keys(queue_key).leases,)
         answer = self._redis.again(_LIST_LEASES, keys, cursor, pattern, self._length)
         step = [text(value) for value in several(answer)]
         if not step or (step[0] == cursor != b"0"):

@@ -11,84 +11,84 @@ from typing import Final
 import msgspec
 
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue import parking
-from crawlfleet.requests.queue.parking import Parked
-from crawlfleet.requests.queue.redis.keys import lane_keys, level_keys
+from crawlfleet.requests.queue import deferral
+from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
-from crawlfleet.requests.queue.stats import LaneWork
+from crawlfleet.requests.queue.stats import QueueWork
 
-_OUTLOOK: Final = Script("requests/queue/redis/outlook", "requests/queue/levels_prelude")
-_GLIMPSE: Final = Script("requests/queue/redis/glimpse", "requests/queue/levels_prelude")
+_QUEUE_WORK: Final = Script("requests/queue/redis/outlook", "requests/queue/levels_prelude")
+_SAMPLE_QUEUE: Final = Script("requests/queue/redis/glimpse", "requests/queue/levels_prelude")
 #: Figures of an answer before the hosts.
 _FIGURES: Final = 8
 
 
-class RedisOutlook:
+class RedisQueueSampler:
     """A :class:`~crawlfleet.ports.Outlook`."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
     def works(
-        self, lanes: Sequence[Lane], now: datetime, soon: timedelta, hosts: int
-    ) -> list[LaneWork]:
+        self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
+    ) -> list[QueueWork]:
         """What lies ahead in each lane; each is seen in one moment.
 
         In a lane whose node of a cluster is away nobody can do anything now.
         """
-        if not lanes:
+        if not queues:
             return []
         asked = to_ms(now), to_ms(now + soon), hosts
-        each = [(_places(lane), asked) for lane in lanes]
-        answers = several(self._redis.lane_by_lane(_OUTLOOK, each), len(lanes))
+        each = [(_places(queue_key), asked) for queue_key in queues]
+        answers = several(self._redis.queue_by_queue(_QUEUE_WORK, each), len(queues))
         with self._redis.translated():
             return [
-                LaneWork() if isinstance(one, StoreUnavailableError) else _work(several(one))
+                QueueWork() if isinstance(one, StoreUnavailableError) else _work(several(one))
                 for one in answers
             ]
 
-    def glimpse(self, lane: Lane, count: int) -> list[Entry]:
+    def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:
         """Up to ``count`` entries of the queue; what is no entry is left out."""
         if count < 1:
             return []
         found: list[Entry] = []
-        for line in several(self._redis.again(_GLIMPSE, level_keys(lane), count)):
+        for line in several(self._redis.again(_SAMPLE_QUEUE, level_keys(queue_key), count)):
             with suppress(msgspec.DecodeError):  # the next lease drops it
                 found.append(read(text(line)))
         return found
 
 
-def _places(lane: Lane) -> tuple[str, ...]:
-    keys = lane_keys(lane)
+def _places(queue_key: QueueKey) -> tuple[str, ...]:
+    keys = redis_keys(queue_key)
     own = (keys.leases, keys.delayed, keys.parked, keys.parked_due, keys.parked_low)
-    return (*own, *level_keys(lane))
+    return (*own, *level_keys(queue_key))
 
 
-def _work(answer: list[object]) -> LaneWork:
+def _work(answer: list[object]) -> QueueWork:
     if len(answer) < _FIGURES or len(answer) % 2:
         raise nonsense()
-    queued, leased, due, parked, hosts, hosts_due, heads, low = answer[:_FIGURES]
+    queued, leased, due, deferred, hosts, hosts_due, heads, low = answer[:_FIGURES]
     named = answer[_FIGURES:]
     ages: list[int] = []
     for head in text(heads).splitlines():
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
             ages.append(read(head).ts)
-    if low is not None and (least := int(float(text(low)))) != parking.NONE:
+    if low is not None and (least := int(float(text(low)))) != deferral.NONE:
         ages.append(least)
     places = [(text(at).decode(), whole(n)) for at, n in zip(named[::2], named[1::2], strict=True)]
-    sample = parking.by_host(places)
-    return LaneWork(
+    sample = deferral.by_host(places)
+    return QueueWork(
         queued=whole(queued),
         leased=whole(leased),
         due=whole(due),
-        parked=max(0, int(text(parked))),
-        hosts=parking.hosts_among(whole(hosts), len(places), len(sample)),
-        hosts_due=parking.hosts_among(whole(hosts_due), len(places), len(sample)),
+        deferred=max(0, int(text(deferred))),
+        hosts=deferral.hosts_among(whole(hosts), len(places), len(sample)),
+        hosts_due=deferral.hosts_among(whole(hosts_due), len(places), len(sample)),
         sample=tuple(sample.items()),
         oldest_ts=min(ages, default=None),
     )
@@ -104,26 +104,28 @@ class RedisOverview:
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def counts(self, lanes: Sequence[Lane]) -> list[tuple[dict[int, int], dict[int, int]] | None]:
+    def counts(
+        self, queues: Sequence[QueueKey]
+    ) -> list[tuple[dict[int, int], dict[int, int]] | None]:
         """See ports.Overview.counts."""
-        keys = [(of.submitted, of.processed) for of in map(lane_keys, lanes)]
+        keys = [(of.submitted, of.processed) for of in map(redis_keys, queues)]
         answers = self._for_each(_COUNTS, keys)
         with self._redis.translated():
             return [None if _is_away(answer) else _counts(answer) for answer in answers]
 
-    def waiting_hosts(self, lanes: Sequence[Lane], limit: int) -> list[list[Parked]]:
+    def waiting_hosts(self, queues: Sequence[QueueKey], limit: int) -> list[list[DeferredHost]]:
         """See ports.Overview.waiting_hosts."""
         if limit < 1:
-            return [[] for _ in lanes]
-        keys = [(of.parked, of.parked_due) for of in map(lane_keys, lanes)]
+            return [[] for _ in queues]
+        keys = [(of.parked, of.parked_due) for of in map(redis_keys, queues)]
         answers = self._for_each(_WAITING_HOSTS, keys, limit)
         with self._redis.translated():
-            return [[] if _is_away(answer) else _parked(several(answer)) for answer in answers]
+            return [[] if _is_away(answer) else _deferred(several(answer)) for answer in answers]
 
     def _for_each(
         self, script: Script, keys: Sequence[Sequence[str]], *arguments: int
     ) -> list[object]:
-        return self._redis.lane_by_lane(script, [(each, arguments) for each in keys])
+        return self._redis.queue_by_queue(script, [(each, arguments) for each in keys])
 
 
 def _is_away(answer: object) -> bool:
@@ -142,12 +144,12 @@ def _by_second(answer: object) -> dict[int, int]:
     }
 
 
-def _parked(answer: list[object]) -> list[Parked]:
+def _deferred(answer: list[object]) -> list[DeferredHost]:
     if not answer:
         raise nonsense()
     count, *flat = answer
     several(flat, 3 * whole(count))
-    return parking.together(
+    return deferral.together(
         (text(place).decode(), whole(count), int(float(text(at))))
         for place, count, at in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
     )

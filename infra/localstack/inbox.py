@@ -15,7 +15,7 @@ _QUEUE: Final = "crawlfleet-smoke-letterbox"
 _AT_ONCE: Final = 10
 
 
-class Letter(NamedTuple):
+class Notification(NamedTuple):
     """A message as it came."""
 
     topic: str
@@ -28,7 +28,7 @@ class Letter(NamedTuple):
         return f"{self.subject} {self.message}"
 
 
-class Letterbox:
+class Inbox:
     """Subscribed while the block lasts; what came is kept.
 
     Args:
@@ -44,7 +44,7 @@ class Letterbox:
         }
         self._url = ""
         self._subscriptions: list[str] = []
-        self.letters: list[Letter] = []
+        self.notifications: list[Notification] = []
 
     def __enter__(self) -> Self:
         sqs, sns = self._access.client("sqs"), self._access.client("sns")
@@ -64,21 +64,21 @@ class Letterbox:
             self._access.client("sns").unsubscribe(SubscriptionArn=subscription)
         self._access.client("sqs").delete_queue(QueueUrl=self._url)
 
-    def look(self) -> list[Letter]:
+    def look(self) -> list[Notification]:
         """Empty the queue; everything that has come so far."""
         sqs = self._access.client("sqs")
         while True:
             answer = sqs.receive_message(QueueUrl=self._url, MaxNumberOfMessages=_AT_ONCE)
             messages = answer.get("Messages", [])
             if not messages:
-                return self.letters
+                return self.notifications
             for message in messages:
-                self.letters.append(self._letter(json.loads(message["Body"])))
+                self.notifications.append(self._notification(json.loads(message["Body"])))
                 sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
 
-    def _letter(self, envelope: dict[str, Any]) -> Letter:
+    def _notification(self, envelope: dict[str, Any]) -> Notification:
         topic = next(name for name, arn in self._topics.items() if arn == envelope["TopicArn"])
-        return Letter(topic, str(envelope.get("Subject") or ""), str(envelope["Message"]))
+        return Notification(topic, str(envelope.get("Subject") or ""), str(envelope["Message"]))
 
     def _policy(self, arn: str) -> str:
         statement = {
@@ -113,7 +113,7 @@ def rings(message: str, stage: str, kind: Kind) -> bool:
     return (told.get("AlarmName"), told.get("NewStateValue")) == (alarm_name(stage, kind), "ALARM")
 
 
-def ends(letter: Letter, stage: str, kind: Kind) -> bool:
+def ends(notification: Notification, stage: str, kind: Kind) -> bool:
     """Whether a letter is the one by which a finding's incident is told to be over.
 
     >>> subject = "crawlfleet aws-small over: mongodb main: the disk fills"
@@ -126,10 +126,13 @@ def ends(letter: Letter, stage: str, kind: Kind) -> bool:
     >>> ends(Letter("machines", "", json.dumps(told)), "aws-small", Kind.STORAGE)
     True
     """
-    if letter.topic == "machines":
-        told = json.loads(letter.message).get("incidents", ())
+    if notification.topic == "machines":
+        told = json.loads(notification.message).get("incidents", ())
         return any((one["kind"], one["event"]) == (kind, Word.RECOVERED) for one in told)
     title = ADVICE[kind].title
-    alone = letter.subject.startswith(f"{names.PRODUCT} {stage} over: ") and title in letter.text
+    alone = (
+        notification.subject.startswith(f"{names.PRODUCT} {stage} over: ")
+        and title in notification.text
+    )
     # Of several at once one message says how many each are.
-    return alone or f"{title} (over)" in letter.message
+    return alone or f"{title} (over)" in notification.message

@@ -10,14 +10,14 @@ from tests.contract.store_cases import (
 )
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.requests import MemoryRequestStore
-from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
+from tests.kit.dead_letters import DeadLetterFilter, MongoDeadLetters
 from tests.kit.requests import Body, Dead
 
 SECOND = timedelta(seconds=1)
-ALL = LetterFilter()
+ALL = DeadLetterFilter()
 
 
-class Letters:
+class DeadLetterCases:
     """Dead letters of a fleet's lane, with the arguments that nearly every call repeats."""
 
     def __init__(self, fleet: Fleet, scan: int = 10_000) -> None:
@@ -28,34 +28,34 @@ class Letters:
         else:
             self.port = MongoDeadLetters(store.nodes, scan, least_scan=1)
 
-    def look(self, letters=ALL, *, after=None, limit=1_000, now=NOW):
+    def look(self, dead_letters=ALL, *, after=None, limit=1_000, now=NOW):
         return self.port.find(
-            self.fleet.lane, self.fleet.biz, letters, after=after, limit=limit, now=now
+            self.fleet.queue_key, self.fleet.biz, dead_letters, after=after, limit=limit, now=now
         )
 
-    def found(self, letters=ALL, *, limit=1_000):
+    def found(self, dead_letters=ALL, *, limit=1_000):
         """Everything that matches, page by page, and how many looks it took."""
         found, after, looks = [], None, 0
         while True:
-            page = self.look(letters, after=after, limit=limit)
-            assert len(page.letters) <= limit
-            found += page.letters
+            page = self.look(dead_letters, after=after, limit=limit)
+            assert len(page.dead_letters) <= limit
+            found += page.dead_letters
             looks += 1
             if page.reached is None:
                 return found, looks
             assert page.reached != after, "no look may end where it began"
             after = page.reached
 
-    def ids(self, letters=ALL, **options):
-        return [one.request.id for one in self.found(letters, **options)[0]]
+    def ids(self, dead_letters=ALL, **options):
+        return [one.request.id for one in self.found(dead_letters, **options)[0]]
 
     def replay(self, requests, versions=None, by="api:me", now=NOW):
         ids = [r.id for r in requests]
-        return self.port.replay(self.fleet.lane, self.fleet.biz, ids, versions or {}, by, now)
+        return self.port.replay(self.fleet.queue_key, self.fleet.biz, ids, versions or {}, by, now)
 
     def purge(self, requests):
         ids = [r.id for r in requests]
-        return self.port.purge(self.fleet.lane, self.fleet.biz, ids, "api:me", NOW)
+        return self.port.purge(self.fleet.queue_key, self.fleet.biz, ids, "api:me", NOW)
 
 
 def kill(fleet, requests, error="PageGone: answered 404", reason="PageGone", answer=None):
@@ -70,6 +70,6 @@ def submit(fleet, number, at=NOW, worker=7, **changes):
         one = Body(
             **{"url": f"https://site.example/{an_id}", "rule": "detail", **body}, rule_version="v1"
         )
-        requests.append(a_request(fleet.lane, an_id, at, body=one, **changes))
+        requests.append(a_request(fleet.queue_key, an_id, at, body=one, **changes))
     assert fleet.insert(requests).refused == {}
     return requests

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import Lane
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime
 from crawlfleet.requests.queue.ports import RequestQueue
 
@@ -22,12 +22,12 @@ MOST: Final = 100
 
 
 class _Asked(NamedTuple):
-    lane: Lane
+    queue_key: QueueKey
     token: str
     until: datetime
 
 
-class Unanswered:
+class UnconfirmedLeases:
     """What one worker has asked for in vain. Used by one thread at a time.
 
     Args:
@@ -42,7 +42,7 @@ class Unanswered:
         self,
         queue: RequestQueue,
         clock: Clock,
-        again_seconds: float = PAUSES.unanswered,
+        again_seconds: float = PAUSES.unconfirmed,
         steady: SteadyTime = STEADY,
         most: int = MOST,
     ) -> None:
@@ -55,33 +55,33 @@ class Unanswered:
         self._open: dict[_Asked, float] = {}
 
     @contextmanager
-    def asking(self, lane: Lane, token: str, until: datetime) -> Iterator[None]:
+    def asking(self, queue_key: QueueKey, token: str, until: datetime) -> Iterator[None]:
         """Around the call that leases: what it raises is remembered, and raised."""
         try:
             yield
         except StoreUnavailableError:
-            self._open[_Asked(lane, token, until)] = 0.0
+            self._open[_Asked(queue_key, token, until)] = 0.0
             if len(self._open) > self._most:
                 self._open.pop(next(iter(self._open)))
             raise
 
-    def disclaim(self) -> None:
+    def return_unconfirmed(self) -> None:
         """Return what such leases have moved, as far as the index answers."""
         for asked, look_at in list(self._open.items()):
             if asked.until <= self._clock():
                 del self._open[asked]  # the lease, if there is one, has ended
             elif self._now() >= look_at:
                 try:
-                    count = self._queue.disclaim(*asked)
+                    count = self._queue.return_unconfirmed(*asked)
                 except StoreUnavailableError:
                     # Of a cluster it may be this lane's node alone: others' work is not to wait.
-                    self._postpone(asked.lane)
+                    self._postpone(asked.queue_key)
                     return
                 self._open[asked] = self._now() + self._again_seconds
                 if count:
                     lost = StoreUnavailableError("index", "the answer to a lease was lost")
                     warn(f"{count} entries were leased to nobody, and are queued again", lost)
 
-    def _postpone(self, lane: Lane) -> None:
+    def _postpone(self, queue_key: QueueKey) -> None:
         later = self._now() + self._again_seconds
-        self._open |= {asked: later for asked in self._open if asked.lane == lane}
+        self._open |= {asked: later for asked in self._open if asked.queue_key == queue_key}

@@ -1,4 +1,4 @@
--- list_parked: places of hosts whose time has come and that have entries, the longest due first.
+-- list_deferred: places of hosts whose time has come and that have entries, the longest due first.
 -- KEYS[1] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
 -- KEYS[2] parked_due  ZSET  place -> epoch ms at which it is looked at
 -- KEYS[3] parked_low  ZSET  place -> least ts of its list

@@ -5,7 +5,7 @@ import pytest
 from moto import mock_aws
 
 from infra.aws_access import Access
-from infra.localstack.letterbox import Letter, Letterbox
+from infra.localstack.inbox import Inbox, Notification
 from infra.smoke.deployment import Deployment
 from tests.waiting import eventually
 
@@ -27,21 +27,21 @@ def deployment():
         yield Deployment("aws-small", Access(_ENVIRONMENT), {"state": topics}, {})
 
 
-def test_letters_are_kept_by_the_topic_they_came_from(deployment):
+def test_notifications_are_kept_by_the_topic_they_came_from(deployment):
     sns = boto3.client("sns", "us-east-1")
     topics = deployment.outputs["state"]
-    with Letterbox(deployment) as letterbox:
-        assert letterbox.look() == []
+    with Inbox(deployment) as inbox:
+        assert inbox.look() == []
         sns.publish(TopicArn=topics["PeopleTopic"], Subject="it is full", Message="do this")
         sns.publish(TopicArn=topics["PhonesTopic"], Message="full")
         sns.publish(TopicArn=topics["MachinesTopic"], Message="{}")
 
-        eventually(lambda: len(letterbox.look()) == 3)
+        eventually(lambda: len(inbox.look()) == 3)
 
-    assert set(letterbox.letters) == {
-        Letter("people", "it is full", "do this"),
-        Letter("phones", "", "full"),
-        Letter("machines", "", "{}"),
+    assert set(inbox.notifications) == {
+        Notification("people", "it is full", "do this"),
+        Notification("phones", "", "full"),
+        Notification("machines", "", "{}"),
     }
     assert sns.list_subscriptions()["Subscriptions"] == []
     assert "QueueUrls" not in boto3.client("sqs", "us-east-1").list_queues()

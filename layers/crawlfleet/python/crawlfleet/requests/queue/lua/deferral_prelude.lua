@@ -1,4 +1,4 @@
--- Stands after the prelude before the scripts that park entries (requests.queue.parking does the same).
+-- Stands after the prelude before the scripts that park entries (requests.queue.deferral does the same).
 
 -- Above every ts: the least of nothing.
 local NO_TS = 9007199254740992

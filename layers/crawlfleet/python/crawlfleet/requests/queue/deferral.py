@@ -32,7 +32,7 @@ from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, Ageing
 from crawlfleet.requests.queue.ageing import kept, settle
 
 
-class Parked(msgspec.Struct, frozen=True, kw_only=True):
+class DeferredHost(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of a lane that wait for their host: how many, and when it may be asked for again."""
 
     host: str
@@ -135,14 +135,16 @@ def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     return found
 
 
-def together(places: Iterable[tuple[str, int, int]]) -> list[Parked]:
+def together(places: Iterable[tuple[str, int, int]]) -> list[DeferredHost]:
     """The hosts of places, each with what waits there and until when it waits, in epoch ms."""
     each = list(places)
     times: dict[str, int] = {}
     for at, _, ready_ts in each:
         times.setdefault(host_of(at), ready_ts)
     counts = by_host((at, count) for at, count, _ in each)
-    return [Parked(host=host, count=count, ready_ts=times[host]) for host, count in counts.items()]
+    return [
+        DeferredHost(host=host, count=count, ready_ts=times[host]) for host, count in counts.items()
+    ]
 
 
 def hosts_among(places: int, seen: int, hosts: int) -> int:

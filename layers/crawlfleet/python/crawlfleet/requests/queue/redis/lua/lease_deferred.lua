@@ -1,4 +1,4 @@
--- lease_parked: moves entries that wait for hosts to a token's lease, of each host by priority and age.
+-- lease_deferred: moves entries that wait for hosts to a token's lease, of each host by priority and age.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
 -- KEYS[3] parked_due  ZSET  place -> epoch ms at which it is looked at
@@ -15,7 +15,7 @@
 -- reply   of each host the leased entries, one JSON object a line
 --
 -- What the token holds already is not handed to it a second time; SPARE bounds what that may cost.
--- The ticks of a host are made up from its oldest head, see requests.queue.parking.
+-- The ticks of a host are made up from its oldest head, see requests.queue.deferral.
 local SPARE = 1000
 local FIRST, FIRST_HOST = 5, 8
 even_when_full(KEYS[1])

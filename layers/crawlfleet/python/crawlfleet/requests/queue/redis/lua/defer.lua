@@ -1,4 +1,4 @@
--- park: entries that the token still holds wait for their hosts, in one list of each priority.
+-- defer: entries that the token still holds wait for their hosts, in one list of each priority.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
 -- KEYS[3] parked_due  ZSET  place -> epoch ms at which it is looked at
