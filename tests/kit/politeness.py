@@ -1,7 +1,5 @@
 """Names tests use of politeness: limits, rates, host slots, robots.txt."""
 
-from crawlfleet.requests.queue.deferral import DeferredHost
-
 from crawlfleet.crawling.politeness.adaptive_rate import reported
 from crawlfleet.crawling.politeness.client import (
     MOST_UNREPORTED,
@@ -53,3 +51,4 @@ from crawlfleet.crawling.politeness.robots_txt import (
     kept_seconds,
     product_of,
 )
+from crawlfleet.requests.queue.deferral import DeferredHost

@@ -1,15 +1,5 @@
 """Names tests use of the queue of requests: leases, deferral, ageing, stats."""
 
-from crawlfleet.requests.queue.deferral import (
-    LOOKED_AT,
-    READY_EACH,
-    aged,
-    joined,
-    places,
-    ready,
-    served,
-)
-
 from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.queue import deferral
@@ -22,6 +12,15 @@ from crawlfleet.requests.queue.ageing import (
     settle,
     ticks_to_pass,
     urgency,
+)
+from crawlfleet.requests.queue.deferral import (
+    LOOKED_AT,
+    READY_EACH,
+    aged,
+    joined,
+    places,
+    ready,
+    served,
 )
 from crawlfleet.requests.queue.leases import (
     each_queued_before,

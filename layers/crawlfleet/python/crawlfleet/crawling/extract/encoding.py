@@ -10,7 +10,7 @@ declares, then detection, which is asked only where the bytes are no UTF-8. Labe
 Encoding standard says they do on the web: ``iso-8859-1`` is windows-1252, ``gb2312`` is GB 18030.
 
 The detector is uchardet, by resiliparse. Of 32 short pages, in 14 languages and the encodings that
-these were written in (tests/unit/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU
+these were written in (tests/unit/crawling/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU
 a page, and what is done here about 29. charset-normalizer, alone or in UnicodeDammit, is right
 about 25, at 0.65 ms.
 """

@@ -1,0 +1,173 @@
+"""Rights follow use: what handlers ask of AWS they may ask, and what they may ask they do.
+
+The rights are those of ``tests/infra/rights_aws-large.json``, the stage that has everything; a test
+there compares it with the templates. What is asked is recorded while each function does everything
+that needs AWS.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from tests.functions.apps.test_clock import LOOK, TICK
+from tests.functions.calls import Call, Calls, recorded
+from tests.functions.crawling.test_follow import a_web
+from tests.functions.http import ask, submit
+from tests.infra.rights import read
+from tests.kit.apps import capacity_ports, now
+from tests.kit.fleet import replace_missing
+from tests.kit.incidents import Listener
+from tests.kit.kernel import Pool, names
+from tests.kit.topics import Topic
+from tests.kit.worlds.functions import STAGE, Context, World, a_world, biz
+from tests.waiting import eventually
+
+TOKEN = "of-this-test-alone"
+#: What is done in a function's name by somebody else, so that no code of ours asks for it.
+BY_OTHERS = {
+    "ec2:": "Lambda attaches the function to the network; the code is denied it",
+    "kms:": "SNS encrypts what is published, with the publisher's rights",
+    "logs:": "Lambda writes what the function prints",
+    "sqs:": "Lambda keeps the events that it gave up on",
+    "xray:": "Lambda sends the traces",
+}
+#: One call is judged by where it begins and by what lies below: both are needed for it.
+BELOW = ("ssm:GetParametersByPath", "/crawlfleet/STAGE/*")
+
+
+def listed() -> dict[str, set[Call]]:
+    """Actions and on what, by function."""
+    found: dict[str, set[Call]] = {}
+    for holder, rights in read("aws-large").items():
+        name = holder.removeprefix("crawlfleet-STAGE-")
+        if name in names.FUNCTIONS:
+            # Not what is denied, nor who takes the role on.
+            found[name] = {(one["allow"], one["on"]) for one in rights if "allow" in one}
+    return found
+
+
+def as_listed(call: Call) -> Call:
+    """A call in the words of the list."""
+    action, about = call
+    if topic := re.search(r":crawlfleet-test-(people|phones|machines)$", about):
+        return action, f"<Topic{topic[1].title()}>"
+    return action, re.sub(r"^(/?crawlfleet[-/])test\b", r"\1STAGE", about)
+
+
+@pytest.fixture(scope="module")
+def made(own_redis: str, mongo_uri: str) -> Iterator[dict[str, set[Call]]]:
+    """What each function has asked for, when all of them have done everything."""
+    with a_world(own_redis, mongo_uri) as world, pytest.MonkeyPatch.context() as patch:
+        secret = f"crawlfleet/{STAGE}/redis"
+        world.secrets.create_secret(Name=secret, SecretString=TOKEN)
+        people, phones, machines = (Topic(names.topic_name(STAGE, who)) for who in Listener)
+        patch.setenv(names.ENV_REDIS_SECRET, secret)
+        patch.setenv(names.ENV_PEOPLE_TOPIC, people.arn)
+        patch.setenv(names.ENV_PHONES_TOPIC, phones.arn)
+        patch.setenv(names.ENV_MACHINES_TOPIC, machines.arn)
+        large = Pool(
+            name="large", memory_mb=3008, function=f"crawlfleet-{STAGE}-consumer-large", ceiling=10
+        )
+        patch.setenv(names.ENV_POOLS, json.dumps([msgspec.to_builtins(large)]))
+        world.redis.config_set("requirepass", TOKEN)
+        world.redis.close()
+        world.redis = redis.Redis.from_url(own_redis, password=TOKEN)
+        try:
+            world.end_environments()
+            with recorded(world) as calls, a_web() as web:
+                use(world, calls, web.url)
+        finally:
+            world.redis.config_set("requirepass", "")
+        yield {name: {as_listed(call) for call in each} for name, each in calls.made.items()}
+
+
+def use(world: World, calls: Calls, site: str) -> None:
+    """Have each function do all that it needs AWS for."""
+    rule: dict[str, Any] = {"fields": {"title": {"css": "title"}}, "follow": [{"css": "a[href]"}]}
+    world.fresh(
+        {
+            "acme": {
+                # Ids that are counted come from MongoDB, whose address the id-issuer needs for it.
+                "docs": biz({"page": rule}, id_kind="counter"),
+                "shop": biz(collection="shop", fetch={"proxies": "pool"}),
+            }
+        },
+        stage={
+            "proxies": {"pool": {"secret": names.proxy_secret(STAGE, "pool")}},
+            "fleet": {"requests_per_consumer": 1, "max_consumers": 4, "idle_seconds": 0.0},
+            "thresholds": {"storage_bytes": 1},
+            "alarms": {"bad_looks": 1},
+            "pools": {"large": {"min_consumers": 1, "max_consumers": 2}},
+        },
+    )
+    # The router has ids issued and wakes a worker; one that has no time left calls for another.
+    submit(world, *(f"{site}/{n}" for n in range(4)))
+    world.call(names.SCHEDULER, TICK)
+    world.redis.delete("cf:{fleet}:wakes")
+    world.call(names.CONSUMER, {}, Context(seconds=20))
+    # So does one that finds the places of another pool empty.
+    world.redis.delete("cf:{fleet}:wakes:large")
+    with calls.of(names.CONSUMER):
+        elsewhere = capacity_ports(world.parts[-1]).elsewhere
+        assert replace_missing(elsewhere["large"], now) == 1
+    world.end_environments()
+    # The scheduler has ids issued for what is due.
+    schedule = {"cron": "* * * * *", "rule": "page", "urls": [f"{site}/5"]}
+    answer = ask(world, "PUT", "/v1/docs/schedules/minutely", schedule)
+    assert answer.status == 200, answer.text
+    due = datetime.fromisoformat(answer.json["next_at"])
+    world.clocks[names.SCHEDULER] = lambda: due
+    assert world.call(names.SCHEDULER, TICK)["fires"] == 1
+    world.clocks.clear()
+    # A worker has ids issued for links, and asks for proxies; there are none, and it may know.
+    world.end_environments()
+    submit(world, f"{site}/1", biz="shop")
+    world.work()
+
+    # The monitor tells all topics, once it has its turn: modules share the book of incidents.
+    def told() -> bool:
+        world.call(names.MONITOR, LOOK)
+        return len([call for call in calls.made[names.MONITOR] if call[0] == "sns:Publish"]) == 3
+
+    eventually(told, what="messages about a disk that is full")
+
+
+def used(made: dict[str, set[Call]], function: str, right: Call) -> bool:
+    return any(
+        right[0] == action and fnmatchcase(about, right[1])
+        for action, about in made.get(function, ())
+    )
+
+
+@pytest.mark.parametrize("function", names.FUNCTIONS)
+def test_each_call_of_a_function_has_its_right(made: dict[str, set[Call]], function: str):
+    rights = listed()[function]
+
+    without = {
+        (action, about)
+        for action, about in made[function]
+        if not any(action == may and fnmatchcase(about, on) for may, on in rights)
+    }
+    assert without == set()
+
+
+@pytest.mark.parametrize("function", names.FUNCTIONS)
+def test_each_right_of_a_function_is_used(made: dict[str, set[Call]], function: str):
+    own = {right for right in listed()[function] if not right[0].startswith(tuple(BY_OTHERS))}
+
+    assert {right for right in own - {BELOW} if not used(made, function, right)} == set()
+
+
+def test_what_others_do_in_a_functions_name_is_in_the_list():
+    actions = {action for rights in listed().values() for action, _ in rights}
+
+    for prefix in BY_OTHERS:
+        assert any(action.startswith(prefix) for action in actions)
+    assert all(BELOW in rights for rights in listed().values())

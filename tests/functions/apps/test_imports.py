@@ -1,0 +1,58 @@
+"""What each handler imports: a cold start pays for it, so the lists beside this file are whole.
+
+Where a function imports something new before its first call, either an import inside the function
+that uses it will do, or the list is renewed in the same commit, for people to read:
+``python -m tests.functions.apps.test_imports router``, in the checkout, writes it.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.fleet import FLEET
+from tests.functions.imports import imported_by, read, written
+
+EACH_FUNCTION = pytest.mark.parametrize("package", [spec.package for spec in FLEET.functions])
+#: What no handler pays for before somebody asks for it: the SDK of AWS, parsers, Scrapy, zones.
+HEAVY = {"boto3", "lxml", "selectolax", "bs4", "re2", "extruct", "resiliparse", "feedparser"} | {
+    *("jsonpath", "jsonschema_rs", "requests", "scrapy", "twisted", "tzdata", "publicsuffixlist")
+}
+
+
+def listed(package: str) -> Path:
+    return Path(__file__).with_name(f"imports_{package}.txt")
+
+
+@EACH_FUNCTION
+def test_a_handler_imports_what_is_listed_and_nothing_else(package: str):
+    expected, found = read(listed(package).read_text()), imported_by(package)
+
+    new, gone = written(found - expected), written(expected - found)
+    assert (new, gone) == ("", ""), (
+        f"{package} imports, and did not before:\n{new or '(nothing)'}\n"
+        f"and no longer imports:\n{gone or '(nothing)'}\n"
+        f"If that is meant: python -m tests.functions.apps.test_imports {package}"
+    )
+
+
+@EACH_FUNCTION
+def test_no_handler_imports_what_only_some_calls_need(package: str):
+    assert read(listed(package).read_text()) & HEAVY == set()
+
+
+def test_a_list_says_what_it_was_written_from():
+    modules = {"crawlfleet", "crawlfleet.a", "crawlfleet.a.b", "crawlfleet.c", "redis", "yarl"}
+    modules |= {f"crawlfleet.a.module_{number}" for number in range(30)}
+
+    text = written(modules)
+
+    assert read(text) == modules
+    assert max(map(len, text.splitlines())) <= 98
+    assert text.startswith("crawlfleet: a c\ncrawlfleet.a: b module_0 ")
+    assert text.endswith("\nothers: redis yarl\n")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or [spec.package for spec in FLEET.functions]:
+        listed(name).write_text(written(imported_by(name)))
