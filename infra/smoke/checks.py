@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import requests
 
 from crawlfleet.cli.diagnosis import NAMES, Level, worst
-from crawlfleet.cli.doctor_checks import examine
+from crawlfleet.cli.doctor import examine
 from crawlfleet.kernel import metric_names, names
 from crawlfleet.monitoring.incidents.models import Listener
 from infra import alarm_names

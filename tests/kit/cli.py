@@ -11,11 +11,10 @@ from crawlfleet.cli.config_folder import (
     scan_folder,
     write_folder,
 )
-from crawlfleet.cli.console import progress
+from crawlfleet.cli.console import Exit, progress
 from crawlfleet.cli.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
-from crawlfleet.cli.doctor_checks import knock
-from crawlfleet.cli.failures import Exit, judge
+from crawlfleet.cli.doctor import knock
+from crawlfleet.cli.failures import judge
 from crawlfleet.cli.local import find_checkout, state_folder
 from crawlfleet.cli.main import COMMANDS, program, run
-from crawlfleet.cli.rule_choice import choose
-from crawlfleet.cli.rule_page import ask
+from crawlfleet.cli.rule_input import ask, choose

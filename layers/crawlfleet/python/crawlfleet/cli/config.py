@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 import click
 
 from crawlfleet.cli.config_folder import file_of, read_folder, render, scan_folder, write_folder
-from crawlfleet.cli.console import counted, note, printable
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import Exit, counted, note, printable
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.loading import adopt, shape_of
 from crawlfleet.config.publishing import (

@@ -1,13 +1,7 @@
-"""Times as people write them at a terminal.
+"""The manners of all commands: options that they share, times, JSON, tables, lists, progress.
 
-What every command that speaks to the API shares: where it is, the key, ``--json``.
-
-What commands show: JSON for scripts, tables and progress for people.
-
-Texts that came from the web or from a server are shown without their control characters: they
-must not steer a terminal. Rich is imported only where something is drawn.
-
-``crawlfleet version``.
+Texts from the web or from a server are shown without their control characters: they must not steer
+a terminal. Rich is imported only where something is drawn.
 """
 
 import functools
@@ -15,9 +9,12 @@ import platform
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -30,7 +27,63 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+class Exit(IntEnum):
+    """Exit codes, as ``crawlfleet --help`` explains them."""
+
+    FINE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    UNREACHABLE = 3
+    NOT_FOUND = 4
+    TIME_OUT = 5
+
+
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+#: Rows that a table has unless --limit says otherwise, and the most that a page of the API has.
+ROWS: Final = 50
+_PAGE: Final = 500
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="JSON on standard output, for scripts."
+)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many. Default: {ROWS} in a table, all with --json.",
+)
+_api_url = click.option("--api-url", metavar="URL", help="Address of the API.")
+_api_key = click.option(
+    "--api-key",
+    metavar="KEY",
+    help="Key of the tenant. Others on this machine can see arguments: prefer the environment.",
+)
+
+
+def api_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say where the API is, by which key, and ``--json``."""
+    return _api_url(_api_key(json_option(command)))
+
+
+def with_api(*arguments: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Open a client for the command, its first argument, and add what most commands share.
+
+    That is ``arguments``, all that the command has, and the options of :func:`api_options`.
+    """
+
+    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+        @api_options
+        @functools.wraps(command)
+        def opened(*args: Any, api_url: str | None, api_key: str | None, **options: Any) -> int:
+            from crawlfleet.sdk import Client
+
+            with Client(api_url, api_key) as fleet:
+                return command(fleet, *args, **options)
+
+        for name in reversed(arguments):
+            opened = click.argument(name)(opened)
+        return opened
+
+    return decorated
 
 
 def moment_from(text: str | None, field: str = "since") -> str | datetime | None:
@@ -62,26 +115,6 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def speaks_to_api(command: Callable[..., int]) -> Callable[..., int]:
-    """Open a client for the command, its first argument, and add the options that all share."""
-
-    @click.option("--api-url", metavar="URL", help="Address of the API.")
-    @click.option(
-        "--api-key",
-        metavar="KEY",
-        help="Key of the tenant. Others on this machine can see arguments: prefer the environment.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
-    @functools.wraps(command)
-    def opened(*args: Any, api_url: str | None, api_key: str | None, **options: Any) -> int:
-        from crawlfleet.sdk import Client
-
-        with Client(api_url, api_key) as fleet:
-            return command(fleet, *args, **options)
-
-    return opened
-
-
 #: Columns of a table where there is no terminal; what is longer goes on in the next line.
 _WIDTH: Final = 120
 
@@ -89,11 +122,25 @@ _WIDTH: Final = 120
 Advance = Callable[[int, int | None], None]
 
 
-def emit(document: Any) -> None:
-    """Write one JSON document, on one line."""
+def emit(document: Any) -> Exit:
+    """Write one JSON document, on one line; that ends a command well."""
     stream = sys.stdout.buffer
     stream.write(msgspec.json.encode(document) + b"\n")
     stream.flush()
+    return Exit.FINE
+
+
+def deleted(name: str, as_json: bool) -> Exit:
+    """Say that something of that name is there no more."""
+    return answer({"deleted": name}, as_json, lambda _: click.echo(f"{name} deleted"))
+
+
+def answer(found: Any, as_json: bool, show: Callable[[Any], None]) -> Exit:
+    """Write what was found as JSON, or show it; that ends a command well."""
+    if as_json:
+        return emit(found)
+    show(found)
+    return Exit.FINE
 
 
 def note(message: str) -> None:
@@ -206,6 +253,114 @@ def listing(
             )
 
 
+def facts(rows: Iterable[tuple[str, Any]], *, right: bool = False) -> "Table":
+    """A table of names and their values, without a head; ``right`` sets the values to the right."""
+    drawn = table(["", ">" if right else ""], list(rows))
+    drawn.show_header = False
+    return drawn
+
+
+def timeline(events: Iterable[Any]) -> "Table":
+    """A request's events as a table."""
+    rows = [(moment(each.at), each.state, each.by, each.why) for each in events]
+    return table(["when", "state", "by", "why"], rows, title="timeline")
+
+
+def page_size(limit: int | None, as_json: bool) -> int:
+    """Rows to ask the API for at once: one more than are shown tells whether there are others."""
+    rows = limit or (None if as_json else ROWS)
+    return min(_PAGE, rows + 1) if rows else _PAGE
+
+
+def show_first(
+    found: Iterable[Any],
+    limit: int | None,
+    as_json: bool,
+    show: Callable[[list[Any]], None],
+    *,
+    none: str = "there are none",
+    narrow: str = "narrow them by a filter, or set --limit",
+) -> None:
+    """Write everything as lines of JSON, or show the first rows and say whether there are more."""
+    each, rows = iter(found), limit or ROWS
+    if as_json:
+        for one in islice(each, limit):
+            emit(one)
+        return
+    shown = list(islice(each, rows))
+    if not shown:
+        note(none)
+        return
+    show(shown)
+    if len(shown) == rows and next(each, None) is not None:
+        note(f"there are more than these {rows}: {narrow}")
+
+
+def only_one_choice(
+    ids: Sequence[str], meant: dict[str, Any], limit: int | None, *, everything: bool, names: str
+) -> None:
+    """Refuse to guess which ones are meant: those with these ids, of a filter, or all.
+
+    Raises:
+        UsageError: none of them is given, or several; ``names`` say how to give one.
+    """
+    ways = bool(ids) + bool(meant) + everything
+    if not ways:
+        raise click.UsageError(f"which ones? {names}, or --all")
+    if ways > 1 or (ids and limit):
+        given = names.removeprefix("Give ").partition(",")[0]
+        raise click.UsageError(f"give {given}, or a filter, or --all: one of them")
+
+
+def is_confirmed(question: str, meant: dict[str, Any], consequence: str) -> bool:
+    """Ask whether all that a filter means is to go; ``question`` has a place for its words.
+
+    Raises:
+        UsageError: there is no terminal to ask at.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"many would be {consequence}: say --yes where nobody is asked")
+    scope = f"with {in_words(meant)}" if meant else "- all of them -"
+    return click.confirm(printable(question.format(scope)), err=True)
+
+
+def in_words(meant: dict[str, Any]) -> str:
+    """A filter, as people read it."""
+    return ", ".join(
+        f"{name} {moment(value) if isinstance(value, datetime) else value}"
+        for name, value in meant.items()
+    )
+
+
+def place_and_value(text: str, option: str, example: str = "page=2") -> tuple[str, str]:
+    """The two sides of an option such as ``--value page=2``.
+
+    Raises:
+        UsageError: it has no place, or no ``=``.
+    """
+    place, equals, value = text.partition("=")
+    if not (place and equals):
+        raise click.UsageError(f"{option} {text}: such as {example}")
+    return place, value
+
+
+def document_in(file: Path, *, called: str, otherwise: str) -> dict[str, Any]:
+    """The YAML or JSON object in a file, which messages name as ``called``.
+
+    Raises:
+        UsageError: the file cannot be read, or holds no object; then it says ``otherwise``.
+    """
+    from crawlfleet.cli.config_folder import read_file
+
+    try:
+        found = msgspec.json.decode(read_file(file))
+    except ValueError as error:
+        raise click.UsageError(f"{called}: {error}") from error
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{called}: {otherwise}")
+    return found
+
+
 def draw(*drawn: Any) -> None:
     """Show tables on standard output, as wide as the terminal; elsewhere as wide as one reads."""
     from rich.console import Console
@@ -237,7 +392,7 @@ def progress(what: str, *, hidden: bool = False) -> Iterator[Advance]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+@json_option
 def version(as_json: bool) -> int:
     """Show the versions of Crawlfleet and Python."""
     if as_json:

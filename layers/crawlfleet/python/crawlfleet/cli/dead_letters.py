@@ -1,28 +1,35 @@
 """``crawlfleet dead``: what was given up on; read it, have it worked on again, remove it."""
 
 import functools
-import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from crawlfleet.cli.console import (
+    Exit,
     counted,
     draw,
     emit,
+    facts,
+    in_words,
+    is_confirmed,
+    limit_option,
     listing,
     moment,
     moment_from,
     note,
+    only_one_choice,
+    page_size,
     printable,
     progress,
-    speaks_to_api,
+    show_first,
     table,
+    timeline,
+    with_api,
 )
-from crawlfleet.cli.failures import Exit, judge
+from crawlfleet.cli.failures import judge
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.requests.outcomes import REASONS
 
@@ -30,9 +37,7 @@ if TYPE_CHECKING:
     from crawlfleet.sdk import Changed, Client, DeadLetter
 
 
-#: Letters that the table shows unless told otherwise.
-_ROWS: Final = 50
-#: What a list says of a letter: the rest, such as its timeline, `dead show` has.
+#: Fields that a list has of a dead letter: the rest, such as its timeline, `dead show` has.
 _LISTED: Final = (
     "id",
     "biz",
@@ -47,6 +52,7 @@ _LISTED: Final = (
     "status",
     "answer",
 )
+_NAMES: Final = "Give IDs, or a filter such as --host"
 #: A filter, as the SDK takes it.
 Meant = dict[str, Any]
 
@@ -85,53 +91,44 @@ def _filtered(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @dead.command("list")
-@click.argument("biz")
 @_filtered
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
-)
-@speaks_to_api
+@limit_option
+@with_api("biz")
 def list_all(fleet: "Client", biz: str, meant: Meant, limit: int | None, as_json: bool) -> int:
     """List dead letters, oldest first.
 
     With --json a line of JSON for each.
     """
-    rows = limit or (None if as_json else _ROWS)
-    found = iter(fleet.dead_letters(biz, **meant, page_size=min(500, rows + 1) if rows else 500))
+    found = iter(fleet.dead_letters(biz, **meant, page_size=page_size(limit, as_json)))
     if as_json:
         for each in islice(found, limit):
             emit({name: getattr(each, name) for name in _LISTED})
         return Exit.FINE
-    shown = list(islice(found, rows))
-    if not shown:
-        note(f"there are none with {_said(meant)}" if meant else "there are none")
-        return Exit.FINE
-    rows_of = [
+    none = f"there are none with {in_words(meant)}" if meant else "there are none"
+    show_first(found, limit, as_json, _list, none=none)
+    return Exit.FINE
+
+
+def _list(shown: "Sequence[DeadLetter]") -> None:
+    lines = [
         (each.id, moment(each.queued_at), each.reason, each.status or None, each.attempts)
         for each in shown
     ]
     columns = ["id", "queued", "reason", "status>", "tries>"]
-    below = [(each.url, each.error) for each in shown]
-    click.echo("\n".join(listing(columns, rows_of, below)))
-    if len(shown) == rows and next(found, None) is not None:
-        note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
-    return Exit.FINE
+    click.echo("\n".join(listing(columns, lines, [(each.url, each.error) for each in shown])))
 
 
 @dead.command()
 @click.argument("biz")
 @click.argument("request_id", metavar="ID")
-@speaks_to_api
+@with_api()
 def show(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
     """Show one dead letter with the site's last answer and the beginning of its body."""
     found = fleet.dead_letter(biz, request_id)
     if as_json:
-        emit(found)
-    else:
-        _show(found)
-        note(f"when its cause is mended: crawlfleet dead replay {biz} {found.id}")
+        return emit(found)
+    _show(found)
+    note(f"when its cause is mended: crawlfleet dead replay {biz} {found.id}")
     return Exit.FINE
 
 
@@ -147,7 +144,7 @@ def show(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
     is_flag=True,
     help="Read by the rule as it is now, not as it was when they were submitted.",
 )
-@speaks_to_api
+@with_api()
 def replay(
     fleet: "Client",
     biz: str,
@@ -160,7 +157,7 @@ def replay(
 ) -> int:
     """Have dead letters worked on again: those of the IDs, or those that a filter means."""
     rule = "current" if current else "frozen"
-    _one_way(ids, meant, everything=everything, limit=limit)
+    only_one_choice(ids, meant, limit, everything=everything, names=_NAMES)
     if ids:
         return _each("replayed", ids, lambda one: fleet.replay(biz, one, rule=rule), as_json)
     with progress("replayed", hidden=as_json) as advance:
@@ -177,7 +174,7 @@ def replay(
 @click.option("--all", "everything", is_flag=True, help="Every dead letter of the biz.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--yes", is_flag=True, help="Do not ask before many are removed.")
-@speaks_to_api
+@with_api()
 def purge(
     fleet: "Client",
     biz: str,
@@ -192,10 +189,11 @@ def purge(
 
     The ledger still counts them as dead.
     """
-    _one_way(ids, meant, everything=everything, limit=limit)
+    only_one_choice(ids, meant, limit, everything=everything, names=_NAMES)
     if ids:
         return _each("purged", ids, lambda one: fleet.purge(biz, one), as_json)
-    if not yes and not _sure(biz, meant):
+    question = f"Remove the dead letters of {biz} {{}} for ever?"
+    if not yes and not is_confirmed(question, meant, "removed for ever"):
         note("nothing was removed")
         return Exit.FAILED
     with progress("purged", hidden=as_json) as advance:
@@ -203,31 +201,6 @@ def purge(
             limit=limit, everything=everything, progress=advance
         )
     return _announce("purged", done, as_json)
-
-
-def _one_way(ids: Sequence[str], meant: Meant, *, everything: bool, limit: int | None) -> None:
-    """Refuse to guess which letters are meant."""
-    ways = bool(ids) + bool(meant) + everything
-    if not ways:
-        raise click.UsageError("which ones? Give IDs, or a filter such as --host, or --all")
-    if ways > 1 or (ids and limit):
-        raise click.UsageError("give IDs, or a filter, or --all: one of them")
-
-
-def _sure(biz: str, meant: Meant) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("many would be removed for ever: say --yes where nobody is asked")
-    which = _said(meant)
-    scope = f"with {which}" if which else "- all of them -"
-    question = f"Remove the dead letters of {biz} {scope} for ever?"
-    return click.confirm(printable(question), err=True)
-
-
-def _said(meant: Meant) -> str:
-    return ", ".join(
-        f"{name} {moment(value) if isinstance(value, datetime) else value}"
-        for name, value in meant.items()
-    )
 
 
 def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_json: bool) -> int:
@@ -260,8 +233,7 @@ def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_jso
 
 def _announce(word: str, done: "Changed", as_json: bool) -> int:
     if as_json:
-        emit({word: done.count, "skipped": done.skipped, "more": done.more})
-        return Exit.FINE
+        return emit({word: done.count, "skipped": done.skipped, "more": done.more})
     click.echo(f"{word} {done.count}")
     if done.skipped:
         old = counted(done.skipped, "letter")
@@ -273,7 +245,7 @@ def _announce(word: str, done: "Changed", as_json: bool) -> int:
 
 def _show(found: "DeadLetter") -> None:
     answer = found.answer
-    facts: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Any]] = [
         ("id", found.id),
         ("url", found.url),
         ("rule", f"{found.rule} ({found.rule_version})"),
@@ -287,10 +259,8 @@ def _show(found: "DeadLetter") -> None:
         ("answered by", (answer and answer.url != found.url and answer.url) or None),
         ("took", answer and f"{answer.seconds:.3f} s"),
     ]
-    drawn = table(["", ""], [(name, value) for name, value in facts if value is not None])
-    drawn.show_header = False
-    events = [(moment(each.at), each.state, each.by, each.why) for each in found.timeline]
-    draw(drawn, table(["when", "state", "by", "why"], events, title="timeline"))
+    draw(facts((name, value) for name, value in rows if value is not None))
+    draw(timeline(found.timeline))
     if answer is not None and answer.headers:
         draw(table(["header", "value"], sorted(answer.headers.items()), title="last answer"))
     if found.sample is not None:

@@ -3,14 +3,13 @@
 Nothing here looks anywhere: facts come in, sayings go out. So each sentence can be tried.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from crawlfleet.cli.console import counted
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import Exit, counted
 from crawlfleet.kernel.errors import Problem
 
 if TYPE_CHECKING:
@@ -92,122 +91,112 @@ def worst(sayings: Iterable[Saying]) -> Level:
     return max((saying.level for saying in sayings), default=Level.FINE)
 
 
-def of_settings(problems: Sequence[Problem]) -> list[Saying]:
+def of_settings(problems: Sequence[Problem]) -> Iterator[Saying]:
     """Without address or key there is nothing to examine."""
-    return [Saying("address", Level.YOURS, str(problem)) for problem in problems]
+    yield from (Saying("address", Level.YOURS, str(problem)) for problem in problems)
 
 
-def of_address(reach: Reach) -> list[Saying]:
+def of_address(reach: Reach) -> Iterator[Saying]:
     """Where it is, and whether what goes there can be read on the way."""
     if not reach.api_url.startswith("https:") and not reach.is_local:
-        return [
-            Saying(
-                "address",
-                Level.LOOK,
-                f"{reach.api_url} is no https: the key travels in plain text",
-                "Use the https address that the deployment printed.",
-            )
-        ]
-    return [Saying("address", Level.FINE, reach.api_url)]
+        yield Saying(
+            "address",
+            Level.LOOK,
+            f"{reach.api_url} is no https: the key travels in plain text",
+            "Use the https address that the deployment printed.",
+        )
+        return
+    yield Saying("address", Level.FINE, reach.api_url)
 
 
-def of_reach(reach: Reach) -> list[Saying]:
+def of_reach(reach: Reach) -> Iterator[Saying]:
     """Whether something answers there, and whether that is a Crawlfleet API."""
     if reach.untrusted:
-        return [
-            Saying(
-                "reach",
-                Level.YOURS,
-                f"the certificate of {reach.api_url} is not trusted",
-                "Is it the right address? Behind a proxy that looks into TLS, its certificate "
-                "must be known: REQUESTS_CA_BUNDLE names a file.",
-            )
-        ]
+        yield Saying(
+            "reach",
+            Level.YOURS,
+            f"the certificate of {reach.api_url} is not trusted",
+            "Is it the right address? Behind a proxy that looks into TLS, its certificate "
+            "must be known: REQUESTS_CA_BUNDLE names a file.",
+        )
+        return
     if reach.failure:
-        return [
-            Saying(
-                "reach",
-                Level.BROKEN,
-                f"{reach.api_url}: {reach.failure}",
-                "`crawlfleet up` starts a local one. Of a deployed one: does its stack stand, "
-                "and can this machine reach it (proxy, firewall, VPN)?",
-            )
-        ]
+        yield Saying(
+            "reach",
+            Level.BROKEN,
+            f"{reach.api_url}: {reach.failure}",
+            "`crawlfleet up` starts a local one. Of a deployed one: does its stack stand, "
+            "and can this machine reach it (proxy, firewall, VPN)?",
+        )
+        return
     if not reach.is_ours:
-        return [
-            Saying(
-                "reach",
-                Level.YOURS,
-                f"{reach.api_url} answers with {reach.status}, but not as a Crawlfleet API",
-                "Give the address that the deployment printed, with its stage: "
-                "https://ID.execute-api.REGION.amazonaws.com/STAGE",
-            )
-        ]
+        yield Saying(
+            "reach",
+            Level.YOURS,
+            f"{reach.api_url} answers with {reach.status}, but not as a Crawlfleet API",
+            "Give the address that the deployment printed, with its stage: "
+            "https://ID.execute-api.REGION.amazonaws.com/STAGE",
+        )
+        return
     if reach.seconds > SLOW_SECONDS:
-        return [
-            Saying(
-                "reach",
-                Level.LOOK,
-                f"it took {reach.seconds:.1f} s to answer",
-                "Once is a cold start. If it stays, look at the router's log and at how long "
-                "its parts take (`crawlfleet fleet`: Latency).",
-            )
-        ]
-    return [Saying("reach", Level.FINE, f"answers in {reach.seconds:.2f} s")]
+        yield Saying(
+            "reach",
+            Level.LOOK,
+            f"it took {reach.seconds:.1f} s to answer",
+            "Once is a cold start. If it stays, look at the router's log and at how long "
+            "its parts take (`crawlfleet fleet`: Latency).",
+        )
+        return
+    yield Saying("reach", Level.FINE, f"answers in {reach.seconds:.2f} s")
 
 
-def of_certificate(reach: Reach) -> list[Saying]:
+def of_certificate(reach: Reach) -> Iterator[Saying]:
     """How long the certificate lasts."""
     days = reach.certificate_days
     if days is None:
-        return []
+        return
     if days < CERTIFICATE_DAYS:
-        return [
-            Saying(
-                "certificate",
-                Level.LOOK,
-                f"the certificate ends in {max(0.0, days):.0f} days",
-                "Renew it; one of AWS renews itself as long as its domain still proves it.",
-            )
-        ]
-    return [Saying("certificate", Level.FINE, f"lasts for {days:.0f} days")]
+        yield Saying(
+            "certificate",
+            Level.LOOK,
+            f"the certificate ends in {max(0.0, days):.0f} days",
+            "Renew it; one of AWS renews itself as long as its domain still proves it.",
+        )
+        return
+    yield Saying("certificate", Level.FINE, f"lasts for {days:.0f} days")
 
 
-def of_clock(reach: Reach) -> list[Saying]:
+def of_clock(reach: Reach) -> Iterator[Saying]:
     """How far the two clocks are apart."""
     skew = reach.skew_seconds
     if skew is None:
-        return []
+        return
     if abs(skew) <= SKEW_SECONDS:
-        return [Saying("clock", Level.FINE, "both clocks agree")]
+        yield Saying("clock", Level.FINE, "both clocks agree")
+        return
     side = "behind" if skew > 0 else "ahead of"
     said = f"this machine's clock is {abs(skew):.0f} s {side} the platform's"
     if abs(skew) <= LARGE_SKEW_SECONDS:
-        return [
-            Saying(
-                "clock",
-                Level.NOTE,
-                said,
-                "Times given as ages (--since 15m) are off by as much.",
-            )
-        ]
-    return [
-        Saying(
-            "clock",
-            Level.YOURS,
-            said,
-            "Set it by NTP: AWS refuses what is signed by such a clock, so `cdk deploy` and "
-            "`crawlfleet config push` fail.",
+        yield Saying(
+            "clock", Level.NOTE, said, "Times given as ages (--since 15m) are off by as much."
         )
-    ]
+        return
+    yield Saying(
+        "clock",
+        Level.YOURS,
+        said,
+        "Set it by NTP: AWS refuses what is signed by such a clock, so `cdk deploy` and "
+        "`crawlfleet config push` fail.",
+    )
 
 
-def of_health(health: "Health") -> list[Saying]:
+def of_health(health: "Health") -> Iterator[Saying]:
     """What the API says of its parts."""
     sick = {part: state for part, state in health.parts.items() if state != "ok"}
     if not sick:
-        return [Saying("health", Level.FINE, f"{counted(len(health.parts), 'part')} are well")]
-    return [_sick(part, state) for part, state in sorted(sick.items())]
+        yield Saying("health", Level.FINE, f"{counted(len(health.parts), 'part')} are well")
+        return
+    yield from (_sick(part, state) for part, state in sorted(sick.items()))
 
 
 def _sick(part: str, state: str) -> Saying:
@@ -237,121 +226,102 @@ def _sick(part: str, state: str) -> Saying:
     )
 
 
-def of_running(running: "Running", own_version: str) -> list[Saying]:
+def of_running(running: "Running", own_version: str) -> Iterator[Saying]:
     """What runs there, and what of it is not as it should be."""
-    found = [
-        Saying(
-            "running",
-            Level.FINE,
-            f"version {running.version}, stage {running.stage}, "
-            f"configuration {running.revision or 'none'}",
-        )
-    ]
+    yield Saying(
+        "running",
+        Level.FINE,
+        f"version {running.version}, stage {running.stage}, "
+        f"configuration {running.revision or 'none'}",
+    )
     if running.version != own_version:
-        found.append(
-            Saying(
-                "running",
-                Level.NOTE,
-                f"this program is version {own_version}, the platform {running.version}",
-                "What is newer in one of them the other may not know.",
-            )
+        yield Saying(
+            "running",
+            Level.NOTE,
+            f"this program is version {own_version}, the platform {running.version}",
+            "What is newer in one of them the other may not know.",
         )
     if running.config_refused and running.revision:
-        found.append(
-            Saying(
-                "configuration",
-                Level.LOOK,
-                "a newer configuration is refused; the last good one is in force",
-                "`crawlfleet config validate FOLDER` names every mistake; push it corrected.",
-            )
+        yield Saying(
+            "configuration",
+            Level.LOOK,
+            "a newer configuration is refused; the last good one is in force",
+            "`crawlfleet config validate FOLDER` names every mistake; push it corrected.",
         )
     if running.workers is None and running.revision:
-        found.append(
-            Saying(
-                "workers",
-                Level.LOOK,
-                "nobody can say which workers live",
-                "Redis knows that; see what is said of it.",
-            )
+        yield Saying(
+            "workers",
+            Level.LOOK,
+            "nobody can say which workers live",
+            "Redis knows that; see what is said of it.",
         )
-    return found
 
 
-def of_key(api_url: str, *, accepted: bool, operator: bool) -> list[Saying]:
+def of_key(api_url: str, *, accepted: bool, operator: bool) -> Iterator[Saying]:
     """Whether the key is one, and what it may see."""
     if not accepted:
-        return [
-            Saying(
-                "key",
-                Level.YOURS,
-                f"{api_url} does not take the key",
-                "`aws apigateway get-api-keys --include-values` shows those of the account; a "
-                "tenant's key must be in its document, and in a usage plan of this API.",
-            )
-        ]
+        yield Saying(
+            "key",
+            Level.YOURS,
+            f"{api_url} does not take the key",
+            "`aws apigateway get-api-keys --include-values` shows those of the account; a "
+            "tenant's key must be in its document, and in a usage plan of this API.",
+        )
+        return
     said = "accepted, of an operator" if operator else "accepted; its tenant is no operator"
     if operator:
-        return [Saying("key", Level.FINE, said)]
-    return [
-        Saying(
-            "key",
-            Level.NOTE,
-            said,
-            "The fleet as a whole is left out. Name a biz with --biz to have it examined.",
-        )
-    ]
+        yield Saying("key", Level.FINE, said)
+        return
+    yield Saying(
+        "key",
+        Level.NOTE,
+        said,
+        "The fleet as a whole is left out. Name a biz with --biz to have it examined.",
+    )
 
 
-def of_failed(check: str, why: str) -> list[Saying]:
+def of_failed(check: str, why: str) -> Iterator[Saying]:
     """A call that failed where another had been answered."""
-    return [
-        Saying(
-            check,
-            Level.LOOK,
-            f"could not be examined: {why}",
-            "Try again in a minute; the router's log says what failed.",
-        )
-    ]
+    yield Saying(
+        check,
+        Level.LOOK,
+        f"could not be examined: {why}",
+        "Try again in a minute; the router's log says what failed.",
+    )
 
 
 def of_folder(
     problems: Sequence[Problem], digest: str, running: "Running | None", own_version: str
-) -> list[Saying]:
+) -> Iterator[Saying]:
     """Whether what is in force is what a folder says."""
     if problems:
-        return [
-            Saying(
-                "folder",
-                Level.YOURS,
-                f"{counted(len(problems), 'mistake')}, the first: {problems[0]}",
-                "`crawlfleet config validate FOLDER` names all of them.",
-            )
-        ]
-    if running is None or not running.config_digest:
-        return [
-            Saying(
-                "folder",
-                Level.NOTE,
-                "nothing is known to be in force that it could be compared with",
-            )
-        ]
-    if running.config_digest == digest:
-        return [Saying("folder", Level.FINE, "is what is in force")]
-    if running.version != own_version:
-        return [
-            Saying(
-                "folder",
-                Level.NOTE,
-                "cannot be compared: this program and the platform differ in version",
-                "`crawlfleet config diff FOLDER --stage STAGE` compares the documents.",
-            )
-        ]
-    return [
-        Saying(
+        yield Saying(
             "folder",
-            Level.LOOK,
-            "differs from what is in force",
-            "`crawlfleet config diff FOLDER --stage STAGE` shows how, `crawlfleet config push` "
-            "puts it in force. A push is in force within seconds.",
+            Level.YOURS,
+            f"{counted(len(problems), 'mistake')}, the first: {problems[0]}",
+            "`crawlfleet config validate FOLDER` names all of them.",
         )
-    ]
+        return
+    if running is None or not running.config_digest:
+        yield Saying(
+            "folder", Level.NOTE, "nothing is known to be in force that it could be compared with"
+        )
+        return
+    if running.config_digest == digest:
+        yield Saying("folder", Level.FINE, "is what is in force")
+        return
+    if running.version != own_version:
+        yield Saying(
+            "folder",
+            Level.NOTE,
+            "cannot be compared: this program and the platform differ in version",
+            "`crawlfleet config diff FOLDER --stage STAGE` compares the documents.",
+        )
+        return
+    yield Saying(
+        "folder",
+        Level.LOOK,
+        "differs from what is in force",
+        "`crawlfleet config diff FOLDER --stage STAGE` shows how, `crawlfleet config push` "
+        "puts it in force. A push is in force within seconds.",
+    )

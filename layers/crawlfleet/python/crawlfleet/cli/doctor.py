@@ -1,12 +1,42 @@
-"""``crawlfleet doctor``: is the deployment well, seen from outside; if not, what to do next."""
+"""``crawlfleet doctor``: examine a deployment from outside, and say what to do next."""
 
+import email.utils
+import os
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from socket import create_connection
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
+import msgspec
+import requests
+import urllib3
 
-from crawlfleet.cli.console import emit, note, printable
-from crawlfleet.cli.diagnosis import EXITS, NAMES, Level, Saying, worst
-from crawlfleet.cli.failures import Exit
+from crawlfleet import __version__
+from crawlfleet.cli import diagnosis
+from crawlfleet.cli import doctor_fleet as fleet_diagnosis
+from crawlfleet.cli.console import Exit, api_options, emit, note, printable
+from crawlfleet.cli.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
+from crawlfleet.kernel.errors import (
+    ConfigError,
+    CrawlfleetError,
+    NotOperatorError,
+    UnknownBizError,
+    UnknownTenantError,
+)
+from crawlfleet.sdk.address import Address, find_address
+from crawlfleet.sdk.client import Client
+from crawlfleet.sdk.fleet import Health, Running
+from crawlfleet.sdk.transport import Retries, Timeouts, causes, in_words
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Fleet
+
 
 _COLOURS = {
     Level.FINE: "green",
@@ -18,19 +48,13 @@ _COLOURS = {
 
 
 @click.command()
-@click.option("--api-url", metavar="URL", help="Address of the API.")
-@click.option(
-    "--api-key",
-    metavar="KEY",
-    help="Key of the tenant. Others on this machine can see arguments: prefer the environment.",
-)
 @click.option("--biz", "bizs", multiple=True, help="Examine this biz too; may be repeated.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Compare what is in force with this folder of a configuration.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+@api_options
 def doctor(
     api_url: str | None,
     api_key: str | None,
@@ -51,8 +75,6 @@ def doctor(
       2  the address, the key, the folder, the biz or this machine's clock is wrong
       3  it cannot be reached or cannot do its work
     """
-    from crawlfleet.cli.doctor_checks import examine
-
     sayings: list[Saying] = []
     for saying in examine(api_url, api_key, bizs, folder):
         sayings.append(saying)
@@ -79,3 +101,199 @@ def _announce(saying: Saying) -> None:
     click.echo(f"{level}{saying.check:<14}{printable(saying.said)}")
     if saying.do:
         click.echo(f"{'':21}{printable(saying.do)}")
+
+
+#: A doctor is not kept waiting.
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 29.0
+_MAX_BYTES: Final = 1_000_000
+_READ_BYTES: Final = 65_536
+_DAY_SECONDS: Final = 86_400.0
+_HTTPS_PORT: Final = 443
+#: Open incidents that are read; there are few, and the gravest are shown.
+_INCIDENTS: Final = 100
+
+
+def examine(
+    api_url: str | None, api_key: str | None, bizs: Sequence[str], folder: Path | None
+) -> Iterator[Saying]:
+    """Everything that can be told from outside, in the order in which one would ask."""
+    try:
+        address = find_address(api_url, api_key)
+    except ConfigError as error:
+        yield from diagnosis.of_settings(error.problems)
+        return
+    reach, health = knock(address)
+    yield from diagnosis.of_address(reach)
+    yield from diagnosis.of_reach(reach)
+    if reach.failure or reach.untrusted or not reach.is_ours or health is None:
+        return
+    yield from diagnosis.of_certificate(reach)
+    yield from diagnosis.of_clock(reach)
+    yield from diagnosis.of_health(health)
+    running = health.deep
+    if running is not None:
+        yield from diagnosis.of_running(running, __version__)
+        if running.workers is not None:
+            yield from fleet_diagnosis.of_workers(running.workers)
+        if running.tick is not None:
+            yield from fleet_diagnosis.of_tick(running.tick)
+    if folder is not None:
+        yield from _folder(folder, running)
+    timeouts = Timeouts(connect_seconds=_CONNECT_SECONDS, read_seconds=_ANSWER_SECONDS)
+    with Client(
+        address.api_url, address.api_key, timeouts=timeouts, retries=Retries(attempts=2)
+    ) as client:
+        yield from _inside(client, bizs, running)
+
+
+def knock(address: Address, answer_seconds: float = _ANSWER_SECONDS) -> tuple[Reach, Health | None]:
+    """Ask for the deep health without the key: what anybody would see."""
+    reach = Reach(api_url=address.api_url, is_local=address.on_this_machine)
+    began, asked_at = time.monotonic(), time.time()
+    try:
+        with requests.Session() as session:
+            session.trust_env = not address.on_this_machine
+            with session.get(
+                f"{address.api_url}/health",
+                params={"deep": "1"},
+                timeout=(_CONNECT_SECONDS, answer_seconds),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                body = _body(response, began + answer_seconds)
+                status, date = response.status_code, response.headers.get("date")
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        untrusted = any(isinstance(one, ssl.SSLCertVerificationError) for one in causes(error))
+        return msgspec.structs.replace(reach, failure=in_words(error), untrusted=untrusted), None
+    took = time.monotonic() - began
+    health = _health(body)
+    reach = msgspec.structs.replace(
+        reach,
+        status=status,
+        is_ours=health is not None,
+        seconds=took,
+        skew_seconds=_skew(date, asked_at, took),
+        certificate_days=_certificate_days(address),
+    )
+    return reach, health
+
+
+def _body(response: requests.Response, until: float) -> bytes:
+    body = bytearray()
+    while part := response.raw.read1(_READ_BYTES, decode_content=True):
+        body += part
+        if len(body) > _MAX_BYTES:
+            raise urllib3.exceptions.ResponseError("the answer is too large")
+        if time.monotonic() > until:
+            raise requests.ReadTimeout("the answer took too long as a whole")
+    return bytes(body)
+
+
+def _health(body: bytes) -> Health | None:
+    try:
+        return msgspec.json.decode(body, type=Health)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _skew(date: str | None, asked_at: float, took: float) -> float | None:
+    """How far the answer's clock is ahead: its date is whole seconds, somewhere in between."""
+    if date is None:
+        return None
+    try:
+        theirs = email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    aware = theirs if theirs.tzinfo else theirs.replace(tzinfo=UTC)
+    apart = aware.timestamp() + 0.5 - (asked_at + took / 2)
+    # What the second and the way may hide is no difference.
+    hidden = 0.5 + took / 2
+    return 0.0 if abs(apart) <= hidden else apart
+
+
+def _certificate_days(address: Address) -> float | None:
+    """Until the certificate ends; behind a proxy that is the proxy's business."""
+    parts = urlsplit(address.api_url)
+    host = parts.hostname
+    if parts.scheme != "https" or host is None or requests.utils.get_environ_proxies(host):
+        return None
+    try:
+        with (
+            create_connection((host, parts.port or _HTTPS_PORT), _CONNECT_SECONDS) as plain,
+            _trusting().wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            ends = (secure.getpeercert() or {}).get("notAfter")
+    except OSError:
+        return None  # the driver trusts others, or it is no matter of the certificate
+    if not isinstance(ends, str):
+        return None
+    return (ssl.cert_time_to_seconds(ends) - time.time()) / _DAY_SECONDS
+
+
+def _trusting() -> ssl.SSLContext:
+    """Trusts whom the driver trusts."""
+    where = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
+    where = where or requests.utils.DEFAULT_CA_BUNDLE_PATH
+    if Path(where).is_dir():
+        return ssl.create_default_context(capath=where)
+    return ssl.create_default_context(cafile=where)
+
+
+def _inside(client: Client, bizs: Sequence[str], running: Running | None) -> Iterator[Saying]:
+    """What the key shows."""
+    fleet: Fleet | None = None
+    try:
+        fleet = client.fleet()
+    except UnknownTenantError:
+        yield from diagnosis.of_key(client.api_url, accepted=False, operator=False)
+        return
+    except NotOperatorError:
+        yield from diagnosis.of_key(client.api_url, accepted=True, operator=False)
+    except CrawlfleetError as error:
+        yield from diagnosis.of_failed("fleet", str(error))
+    if fleet is not None:
+        yield from diagnosis.of_key(client.api_url, accepted=True, operator=True)
+        yield from fleet_diagnosis.of_fleet(fleet)
+    yield from _incidents(client, operator=fleet is not None)
+    for biz in bizs:
+        yield from _biz(client, biz, running)
+
+
+def _incidents(client: Client, *, operator: bool) -> Iterator[Saying]:
+    try:
+        found = list(islice(client.incidents(page_size=_INCIDENTS), _INCIDENTS))
+    except CrawlfleetError as error:
+        yield from diagnosis.of_failed("incidents", str(error))
+        return
+    more = len(found) == _INCIDENTS
+    yield from fleet_diagnosis.of_incidents(found, operator=operator, more=more)
+
+
+def _biz(client: Client, biz: str, running: Running | None) -> Iterator[Saying]:
+    try:
+        stats, ledger = client.stats(biz), client.ledger(biz)
+    except UnknownBizError:
+        yield from fleet_diagnosis.of_no_biz(biz)
+        return
+    except CrawlfleetError as error:
+        yield from diagnosis.of_failed(biz, str(error))
+        return
+    oldest = stats.queue.oldest_at
+    waited = None if oldest is None else datetime.now(UTC) - oldest
+    workers = None if running is None else running.workers
+    yield from fleet_diagnosis.of_backlog(stats.queue.queued, workers, f" in {biz}")
+    yield from fleet_diagnosis.of_biz(biz, stats, waited)
+    yield from fleet_diagnosis.of_ledger(biz, ledger)
+
+
+def _folder(folder: Path, running: Running | None) -> Iterator[Saying]:
+    from crawlfleet.cli.config_folder import scan_folder
+    from crawlfleet.config.loading import adopt
+    from crawlfleet.config.validation import digest_of, unchecked
+
+    documents, problems = scan_folder(folder)
+    verdict = adopt("", documents, None, {}, unchecked)
+    found = (*problems, *verdict.problems)
+    digest = "" if verdict.tree is None else digest_of(verdict.tree)
+    yield from diagnosis.of_folder(found, digest, running, __version__)

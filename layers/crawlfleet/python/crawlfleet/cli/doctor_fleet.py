@@ -1,6 +1,6 @@
 """What `crawlfleet doctor` says of the work: workers, backlogs, bizs, hosts, ledgers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -22,55 +22,51 @@ SILENT_SECONDS: Final = 180.0
 _NAMED: Final = 5
 
 
-def of_workers(count: "Headcount") -> list[Saying]:
+def of_workers(count: "Headcount") -> Iterator[Saying]:
     """Workers that are dead or may be."""
     if count.dead:
-        return [
-            Saying(
-                "workers",
-                Level.LOOK,
-                f"{_so_many(count.dead, 'worker', 'is', 'are')} dead and not buried",
-                "The minute's tick takes back what they hold. If they stay, look at the "
-                "scheduler's log; `crawlfleet workers BIZ` lists them.",
-            )
-        ]
+        yield Saying(
+            "workers",
+            Level.LOOK,
+            f"{_so_many(count.dead, 'worker', 'is', 'are')} dead and not buried",
+            "The minute's tick takes back what they hold. If they stay, look at the "
+            "scheduler's log; `crawlfleet workers BIZ` lists them.",
+        )
+        return
     doubtful = count.suspected + count.unwatched
     if doubtful:
-        return [
-            Saying(
-                "workers",
-                Level.NOTE,
-                f"{_so_many(doubtful, 'worker', 'has', 'have')} been silent for long",
-                "Ask again in some seconds: by then it is known whether they live.",
-            )
-        ]
-    return [Saying("workers", Level.FINE, f"{_so_many(count.alive, 'worker', 'is', 'are')} alive")]
+        yield Saying(
+            "workers",
+            Level.NOTE,
+            f"{_so_many(doubtful, 'worker', 'has', 'have')} been silent for long",
+            "Ask again in some seconds: by then it is known whether they live.",
+        )
+        return
+    yield Saying("workers", Level.FINE, f"{_so_many(count.alive, 'worker', 'is', 'are')} alive")
 
 
-def of_tick(tick: "Tick") -> list[Saying]:
+def of_tick(tick: "Tick") -> Iterator[Saying]:
     """Whether the scheduler does its work: who is silent cannot say so."""
     ago = tick.seconds_ago
     if ago is None or ago > SILENT_SECONDS:
-        return [
-            Saying(
-                "scheduler",
-                Level.BROKEN,
-                "no tick of it is known" if ago is None else f"its last tick ended {span(ago)} ago",
-                "No schedule runs and nobody starts workers. Is the rule scheduler-tick enabled? "
-                "The scheduler's log says why it fails. After a first deployment, or when Redis "
-                "has lost everything, ask again in a minute.",
-            )
-        ]
+        yield Saying(
+            "scheduler",
+            Level.BROKEN,
+            "no tick of it is known" if ago is None else f"its last tick ended {span(ago)} ago",
+            "No schedule runs and nobody starts workers. Is the rule scheduler-tick enabled? "
+            "The scheduler's log says why it fails. After a first deployment, or when Redis "
+            "has lost everything, ask again in a minute.",
+        )
+        return
     if tick.faults:
-        return [
-            Saying(
-                "scheduler",
-                Level.LOOK,
-                f"of its last tick, {span(ago)} ago, failed: {faults_in_words(tick.faults)}",
-                f"Its log says why. {_what_is_not_done(tick.faults)}",
-            )
-        ]
-    return [Saying("scheduler", Level.FINE, f"its last tick ended {span(ago)} ago")]
+        yield Saying(
+            "scheduler",
+            Level.LOOK,
+            f"of its last tick, {span(ago)} ago, failed: {faults_in_words(tick.faults)}",
+            f"Its log says why. {_what_is_not_done(tick.faults)}",
+        )
+        return
+    yield Saying("scheduler", Level.FINE, f"its last tick ended {span(ago)} ago")
 
 
 def _what_is_not_done(faults: Mapping[str, int]) -> str:
@@ -88,108 +84,92 @@ def _what_is_not_done(faults: Mapping[str, int]) -> str:
     return " ".join(said)
 
 
-def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> list[Saying]:
+def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> Iterator[Saying]:
     """Whether somebody works while there is work."""
     if count is None or not queued:
-        return []
+        return
     if count.alive or count.present:
-        return [
-            Saying(
-                "backlog",
-                Level.FINE,
-                f"{counted(queued, 'request')} waiting{where}, workers are at them",
-            )
-        ]
-    return [
-        Saying(
+        yield Saying(
             "backlog",
-            Level.BROKEN,
-            f"{counted(queued, 'request')} waiting{where}, and no worker lives",
-            "The scheduler starts workers every minute. If none comes: its log, the consumer's "
-            "log, and whether the consumer's reserved concurrency is 0 or used up.",
+            Level.FINE,
+            f"{counted(queued, 'request')} waiting{where}, workers are at them",
         )
-    ]
+        return
+    yield Saying(
+        "backlog",
+        Level.BROKEN,
+        f"{counted(queued, 'request')} waiting{where}, and no worker lives",
+        "The scheduler starts workers every minute. If none comes: its log, the consumer's "
+        "log, and whether the consumer's reserved concurrency is 0 or used up.",
+    )
 
 
-def of_fleet(fleet: "Fleet") -> list[Saying]:
+def of_fleet(fleet: "Fleet") -> Iterator[Saying]:
     """What an operator sees."""
-    found = of_backlog(fleet.totals.queued, fleet.workers)
+    yield from of_backlog(fleet.totals.queued, fleet.workers)
     for part in fleet.parts:
         if part.problem:
-            found.append(
-                Saying(
-                    "parts",
-                    Level.LOOK,
-                    f"{_part(part.part, part.name)}: {part.problem}",
-                    'docs/reference/monitoring.md, "Incidents", says what to do for each.',
-                )
+            yield Saying(
+                "parts",
+                Level.LOOK,
+                f"{_part(part.part, part.name)}: {part.problem}",
+                'docs/reference/monitoring.md, "Incidents", says what to do for each.',
             )
     late = [biz for biz in fleet.bizs if biz.late]
     if late:
-        found.append(
-            Saying(
-                "lateness",
-                Level.LOOK,
-                f"{_so_many(fleet.totals.late, 'biz', 'is', 'are')} late: "
-                + _named(f"{biz.tenant}/{biz.biz}" for biz in late),
-                "`crawlfleet stats BIZ` shows where the time goes; more consumers help "
-                "(fleet.max_consumers) unless phases.wait is large.",
-            )
+        yield Saying(
+            "lateness",
+            Level.LOOK,
+            f"{_so_many(fleet.totals.late, 'biz', 'is', 'are')} late: "
+            + _named(f"{biz.tenant}/{biz.biz}" for biz in late),
+            "`crawlfleet stats BIZ` shows where the time goes; more consumers help "
+            "(fleet.max_consumers) unless phases.wait is large.",
         )
     dead = [biz for biz in fleet.bizs if biz.dead]
     if dead:
         total = sum(biz.dead or 0 for biz in dead)
-        found.append(
-            Saying(
-                "dead letters",
-                Level.NOTE,
-                f"{_so_many(total, 'request', 'was', 'were')} given up on: "
-                + _named(f"{biz.tenant}/{biz.biz} {biz.dead:,}" for biz in dead),
-                "`crawlfleet dead list BIZ` says why, `crawlfleet dead replay BIZ` has them "
-                "worked on again.",
-            )
+        yield Saying(
+            "dead letters",
+            Level.NOTE,
+            f"{_so_many(total, 'request', 'was', 'were')} given up on: "
+            + _named(f"{biz.tenant}/{biz.biz} {biz.dead:,}" for biz in dead),
+            "`crawlfleet dead list BIZ` says why, `crawlfleet dead replay BIZ` has them "
+            "worked on again.",
         )
     throttled = [host.host for host in fleet.hosts if host.throttled]
     if throttled:
-        found.append(
-            Saying(
-                "hosts",
-                Level.NOTE,
-                f"{_so_many(len(throttled), 'host', 'asks', 'ask')} for fewer requests: "
-                + _named(throttled),
-                "They are asked more slowly by themselves: `crawlfleet fleet` shows them.",
-            )
+        yield Saying(
+            "hosts",
+            Level.NOTE,
+            f"{_so_many(len(throttled), 'host', 'asks', 'ask')} for fewer requests: "
+            + _named(throttled),
+            "They are asked more slowly by themselves: `crawlfleet fleet` shows them.",
         )
     orphaned = (fleet.stray_items or 0) + (fleet.stray_requests or 0)
     if orphaned:
-        found.append(
-            Saying(
-                "strays",
-                Level.LOOK,
-                f"{orphaned:,} items and requests wait for bizs that there are not",
-                "The scheduler's log names them; push a biz of that name.",
-            )
+        yield Saying(
+            "strays",
+            Level.LOOK,
+            f"{orphaned:,} items and requests wait for bizs that there are not",
+            "The scheduler's log names them; push a biz of that name.",
         )
     if fleet.unread:
-        found.append(
-            Saying(
-                "fleet",
-                Level.LOOK,
-                "could not be looked at: " + _named(f"{u.what} ({u.why})" for u in fleet.unread),
-                "The router's log and the monitor's have the whole reasons; of rights "
-                'docs/reference/monitoring.md says what they need: "Rights".',
-            )
+        yield Saying(
+            "fleet",
+            Level.LOOK,
+            "could not be looked at: " + _named(f"{u.what} ({u.why})" for u in fleet.unread),
+            "The router's log and the monitor's have the whole reasons; of rights "
+            'docs/reference/monitoring.md says what they need: "Rights".',
         )
-    return found
 
 
-def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> list[Saying]:
+def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> Iterator[Saying]:
     """What is open, the gravest and oldest first; ``more``: there may be others than these."""
     if not found:
         said = "none is open" if operator else "none is open of its bizs"
-        return [Saying("incidents", Level.FINE, said)]
+        yield Saying("incidents", Level.FINE, said)
     gravest = sorted(found, key=lambda one: (one.severity != "critical", one.since))
-    sayings = [
+    yield from (
         Saying(
             "incidents",
             Level.LOOK,
@@ -197,67 +177,57 @@ def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> 
             one.do or "`crawlfleet incidents` tells more.",
         )
         for one in gravest[:_NAMED]
-    ]
+    )
     left = len(found) - _NAMED
     if left > 0:
         said = f"{left:,} more are open{', at least' if more else ''}"
-        sayings.append(
-            Saying("incidents", Level.LOOK, said, "`crawlfleet incidents` shows all of them.")
-        )
-    return sayings
+        yield Saying("incidents", Level.LOOK, said, "`crawlfleet incidents` shows all of them.")
 
 
-def of_biz(biz: str, stats: "Stats", waited: timedelta | None) -> list[Saying]:
+def of_biz(biz: str, stats: "Stats", waited: timedelta | None) -> Iterator[Saying]:
     """A biz: what was given up on, and how long the oldest has waited."""
-    found = []
     dead = stats.states.get("dead", 0)
     if dead:
-        found.append(
-            Saying(
-                biz,
-                Level.NOTE,
-                f"{_so_many(dead, 'request', 'was', 'were')} given up on",
-                f"`crawlfleet dead list {biz}` says why.",
-            )
+        yield Saying(
+            biz,
+            Level.NOTE,
+            f"{_so_many(dead, 'request', 'was', 'were')} given up on",
+            f"`crawlfleet dead list {biz}` says why.",
         )
     if waited is not None and waited > LONG_WAIT:
-        found.append(
-            Saying(
-                biz,
-                Level.LOOK,
-                f"the oldest request has waited for {_span(waited)}",
-                f"`crawlfleet stats {biz}` compares the rates and shows where the time goes.",
-            )
+        yield Saying(
+            biz,
+            Level.LOOK,
+            f"the oldest request has waited for {_span(waited)}",
+            f"`crawlfleet stats {biz}` compares the rates and shows where the time goes.",
         )
-    return found or [Saying(biz, Level.FINE, f"{stats.unfinished:,} requests are open")]
+    if not dead and (waited is None or waited <= LONG_WAIT):
+        yield Saying(biz, Level.FINE, f"{stats.unfinished:,} requests are open")
 
 
-def of_ledger(biz: str, ledger: "Ledger") -> list[Saying]:
+def of_ledger(biz: str, ledger: "Ledger") -> Iterator[Saying]:
     """Whether everything that was submitted is somewhere."""
     if ledger.balanced:
-        return [Saying(biz, Level.FINE, "the ledger balances")]
+        yield Saying(biz, Level.FINE, "the ledger balances")
+        return
     what = "in no state" if ledger.difference > 0 else "never submitted"
-    return [
-        Saying(
-            biz,
-            Level.BROKEN,
-            f"{counted(abs(ledger.difference), 'request')} {what}",
-            'Ask again in a minute. If it stays: "When the ledger does not balance" in'
-            " docs/guides/trouble.md.",
-        )
-    ]
+    yield Saying(
+        biz,
+        Level.BROKEN,
+        f"{counted(abs(ledger.difference), 'request')} {what}",
+        'Ask again in a minute. If it stays: "When the ledger does not balance" in'
+        " docs/guides/trouble.md.",
+    )
 
 
-def of_no_biz(biz: str) -> list[Saying]:
+def of_no_biz(biz: str) -> Iterator[Saying]:
     """A biz that the key's tenant has not."""
-    return [
-        Saying(
-            biz,
-            Level.YOURS,
-            "there is no such biz of this key's tenant",
-            "A biz is a document of the configuration: bizs/TENANT/BIZ.yaml.",
-        )
-    ]
+    yield Saying(
+        biz,
+        Level.YOURS,
+        "there is no such biz of this key's tenant",
+        "A biz is a document of the configuration: bizs/TENANT/BIZ.yaml.",
+    )
 
 
 def _so_many(number: int, noun: str, one: str, several: str) -> str:

@@ -1,9 +1,9 @@
 """What an error means to somebody at a terminal: a sentence, the next step, an exit code."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Final
 
+from crawlfleet.cli.console import Exit, note
 from crawlfleet.crawling.trials.remote import LARGEST_PAGE
 from crawlfleet.kernel.errors import (
     BacklogFullError,
@@ -25,17 +25,6 @@ from crawlfleet.kernel.errors import (
     UnknownTenantError,
 )
 from crawlfleet.requests.ledger import JOB_LIFE
-
-
-class Exit(IntEnum):
-    """Exit codes, as ``crawlfleet --help`` explains them."""
-
-    FINE = 0
-    FAILED = 1
-    BAD_INPUT = 2
-    UNREACHABLE = 3
-    NOT_FOUND = 4
-    TIME_OUT = 5
 
 
 class NoRoomError(BacklogFullError):
@@ -96,8 +85,6 @@ def tell(error: CrawlfleetError, command: str = "") -> int:
     ``command`` is the one that failed, by its first word.
     """
     code, hint = judge(error, command)
-    from crawlfleet.cli.console import note
-
     problems = error.problems if isinstance(error, ConfigError | InvalidRequestError) else ()
     for line in map(str, problems or (str(error) or type(error).__name__,)):
         note(f"crawlfleet: {line}")

@@ -1,11 +1,24 @@
-"""``crawlfleet fleet | hosts``: all of it for operators, the hosts of a biz for its tenant."""
+"""``crawlfleet fleet | hosts | workers | incidents``: what runs, where it is, and what is wrong."""
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from crawlfleet.cli.console import draw, emit, moment, note, printable, speaks_to_api, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import (
+    ROWS,
+    Exit,
+    draw,
+    emit,
+    limit_option,
+    listing,
+    moment,
+    note,
+    page_size,
+    printable,
+    table,
+    with_api,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +39,7 @@ _FIGURES: Final = (
 
 
 @click.command()
-@speaks_to_api
+@with_api()
 def fleet(fleet: "Client", as_json: bool) -> int:
     """Show the whole fleet: workers, bizs, hosts, parts. For operators' keys.
 
@@ -34,8 +47,7 @@ def fleet(fleet: "Client", as_json: bool) -> int:
     """
     found = fleet.fleet()
     if as_json:
-        emit(found)
-        return Exit.FINE
+        return emit(found)
     click.echo(printable(headline(found)))
     if len(found.pools) > 1 or any(pool.stated for pool in found.pools):
         draw(_pools(found))
@@ -53,8 +65,7 @@ def fleet(fleet: "Client", as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("biz")
-@speaks_to_api
+@with_api("biz")
 def hosts(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the hosts that a biz is at or waits for, the worst first.
 
@@ -63,12 +74,45 @@ def hosts(fleet: "Client", biz: str, as_json: bool) -> int:
     """
     found = fleet.hosts(biz)
     if as_json:
-        emit({"hosts": found})
-        return Exit.FINE
+        return emit({"hosts": found})
     if not found:
         note("nothing of this biz is at a host now, or waits for one")
         return Exit.FINE
     draw(hosts_table(found))
+    return Exit.FINE
+
+
+@click.command()
+@with_api("biz")
+def workers(fleet: "Client", biz: str, as_json: bool) -> int:
+    """List the workers and what they hold of a biz.
+
+    phi is how sure the detector is that a worker is dead, as a power of ten. It counts silence that
+    was watched: a worker that went silent while nobody watched is unwatched, until the workers or
+    the minute's tick have looked for some seconds.
+    """
+    found = fleet.workers(biz)
+    if as_json:
+        return emit({"workers": found})
+    draw(
+        table(
+            ["worker", "pool", "health", "phi>", "silent>", "since", "held>"],
+            [
+                (
+                    each.worker,
+                    each.pool,
+                    each.health,
+                    f"{each.phi:.1f}",
+                    f"{each.silent_seconds:.1f} s",
+                    moment(each.since),
+                    each.held,
+                )
+                for each in found
+            ],
+        )
+    )
+    if not found:
+        note("no worker lives; one starts when there is work")
     return Exit.FINE
 
 
@@ -148,22 +192,14 @@ def _pools(found: "Fleet") -> "Table":
 
 
 def _parts(found: "Fleet") -> "Table":
-    figures = (
-        "Latency",
-        "MemoryRatio",
-        "CacheRatio",
-        "Connections",
-        "SlowOperations",
-        "LagSeconds",
-    )
     return table(
-        ["part", "name", "up", *(f"{name}>" for name in figures), "problem"],
+        ["part", "name", "up", *(f"{name}>" for name in _FIGURES), "problem"],
         [
             (
                 part.part,
                 part.name,
                 "yes" if part.up else "NO",
-                *(_figure(name, part.figures.get(name)) for name in figures),
+                *(_figure(name, part.figures.get(name)) for name in _FIGURES),
                 part.problem or "-",
             )
             for part in found.parts
@@ -208,3 +244,59 @@ def _share(value: float | None) -> str:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} s"
+
+
+@click.command()
+@click.option("--all", "ended", is_flag=True, help="Also what is over, for three months.")
+@limit_option
+@with_api()
+def incidents(fleet: "Client", ended: bool, limit: int | None, as_json: bool) -> int:
+    """Show what is wrong, and what to do next.
+
+    Where, since when, how bad: of the key's own bizs; an operator's key shows everybody's and the
+    platform's own. The exit code is 1 while anything is open. With --json a line of JSON for each.
+    """
+    rows = limit or (None if as_json else ROWS)
+    found = fleet.incidents(ended=ended, page_size=page_size(limit, as_json))
+    shown = list(islice(found, rows))
+    code = Exit.FAILED if any(each.state == "open" for each in shown) else Exit.FINE
+    if as_json:
+        for each in shown:
+            emit(each)
+        return code
+    if not shown:
+        note("nothing has been wrong" if ended else "nothing is wrong")
+        return code
+    columns = ["state", "severity", "where", "what", "since", "until"]
+    lines = [
+        (
+            each.state,
+            each.severity,
+            each.place,
+            each.title,
+            moment(each.since),
+            moment(each.over_at if each.state == "over" else None),
+        )
+        for each in shown
+    ]
+    below = [
+        (
+            f"{each.said}{_counted(each.returns)}",
+            f"What next: {each.do}" if each.state == "open" else None,
+            f"people still have to be told: {each.owed}" if each.owed else None,
+        )
+        for each in shown
+    ]
+    click.echo("\n".join(listing(columns, lines, below)))
+    if len(shown) == rows and next(found, None) is not None:
+        note(f"there are more than these {rows}: set --limit")
+    return code
+
+
+def _counted(returns: int) -> str:
+    """How often it has come back, if it has.
+
+    >>> _counted(0), _counted(2)
+    ('', '; it has come back 2 times')
+    """
+    return f"; it has come back {returns:,} times" if returns else ""

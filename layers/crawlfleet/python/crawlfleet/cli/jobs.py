@@ -7,13 +7,26 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from crawlfleet.cli.console import counted, draw, emit, moment, note, speaks_to_api, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import (
+    Exit,
+    answer,
+    counted,
+    draw,
+    emit,
+    facts,
+    limit_option,
+    moment,
+    note,
+    page_size,
+    place_and_value,
+    show_first,
+    table,
+    with_api,
+)
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Amount, Client, Job, Run, Usage
@@ -23,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("biz")
 @click.argument("spider", required=False)
 @click.option("--job", help="What the run of this job took; while it goes on, up to now.")
-@speaks_to_api
+@with_api()
 def demands(fleet: "Client", biz: str, spider: str | None, job: str | None, as_json: bool) -> int:
     """Show what the runs of spiders take of a worker.
 
@@ -34,11 +47,7 @@ def demands(fleet: "Client", biz: str, spider: str | None, job: str | None, as_j
         if spider is not None:
             raise click.UsageError("give a SPIDER or a --job, not both")
         run = fleet.run(biz, job)
-        if as_json:
-            emit(run)
-        else:
-            _show_run(run)
-        return Exit.FINE
+        return answer(run, as_json, _show_run)
     found = fleet.demands(biz) if spider is None else iter([fleet.demand(biz, spider)])
     if as_json:
         for each in found:
@@ -55,7 +64,7 @@ def demands(fleet: "Client", biz: str, spider: str | None, job: str | None, as_j
 
 def _show_run(run: "Run") -> None:
     memory, cpu, bandwidth = _of(run.usage)
-    facts = [
+    rows = [
         ("job", run.job),
         ("spider", run.spider),
         ("memory, on average / at most", memory),
@@ -68,9 +77,7 @@ def _show_run(run: "Run") -> None:
         ("ended", moment(run.ended_at) if run.ended_at else "not yet"),
         ("learnt", moment(run.learnt_at) if run.learnt_at else "not yet"),
     ]
-    drawn = table(["", ""], [fact for fact in facts if fact[1] is not None])
-    drawn.show_header = False
-    draw(drawn)
+    draw(facts(row for row in rows if row[1] is not None))
 
 
 def _of(usage: "Usage") -> tuple[str, str, str]:
@@ -94,8 +101,6 @@ def _amount(amount: "Amount", unit: float, name: str) -> str:
 
 #: URLs that a job takes at once; a pattern makes any number.
 _MOST_URLS = 10_000
-#: Jobs that the table shows unless told otherwise.
-_ROWS = 50
 _STATES = ("placing", "expanding", "running", "cancelling", "done", "cancelled", "unplaced")
 
 
@@ -105,7 +110,6 @@ def job() -> None:
 
 
 @job.command()
-@click.argument("biz")
 @click.option("--spider", help="A spider that the biz keeps.")
 @click.option("--version", type=click.IntRange(min=1), help="Of the spider; else its newest.")
 @click.option("--rule", help="A rule, with pages of its own, instead of a spider.")
@@ -135,7 +139,7 @@ def job() -> None:
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
 )
-@speaks_to_api
+@with_api("biz")
 def start(
     fleet: "Client",
     biz: str,
@@ -172,29 +176,23 @@ def start(
     elif ranges:
         raise click.UsageError("--range is of a --pattern")
     if values:
-        given["values"] = dict(_pair(value, "--value") for value in values)
+        given["values"] = dict(place_and_value(value, "--value") for value in values)
     found = fleet.start_job(biz, **given, priority=priority, pool=pool, name=name)
     if waits:
         return _followed(fleet, biz, found.name, timeout, as_json)
     if as_json:
-        emit(found)
-    else:
-        click.echo(f"{found.name} {found.state}, {counted(found.size, 'task')}")
-        note(f"to follow it: crawlfleet job wait {biz} {found.name}")
+        return emit(found)
+    click.echo(f"{found.name} {found.state}, {counted(found.size, 'task')}")
+    note(f"to follow it: crawlfleet job wait {biz} {found.name}")
     return Exit.FINE
 
 
 @job.command("list")
-@click.argument("biz")
 @click.option("--state", multiple=True, type=click.Choice(_STATES), help="In this state.")
 @click.option("--spider", help="Runs of this spider.")
 @click.option("--schedule", help="Fired by this schedule.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
-)
-@speaks_to_api
+@limit_option
+@with_api("biz")
 def list_all(
     fleet: "Client",
     biz: str,
@@ -208,19 +206,22 @@ def list_all(
 
     With --json a line of JSON for each.
     """
-    rows = limit or (None if as_json else _ROWS)
-    size = min(500, rows + 1) if rows else 500
+    size = page_size(limit, as_json)
     found = fleet.jobs(
         biz, state=list(state) or None, spider=spider, schedule=schedule, page_size=size
     )
-    if as_json:
-        for each in islice(found, limit):
-            emit(each)
-        return Exit.FINE
-    shown = list(islice(found, rows))
-    if not shown:
-        note("there are none: `crawlfleet job start` starts one")
-        return Exit.FINE
+    show_first(
+        found,
+        limit,
+        as_json,
+        _list,
+        none="there are none: `crawlfleet job start` starts one",
+        narrow="narrow them by --state, or set --limit",
+    )
+    return Exit.FINE
+
+
+def _list(shown: "Sequence[Job]") -> None:
     draw(
         table(
             ["name", "state", "of", "tasks>", "made>", "started", "ended"],
@@ -238,48 +239,37 @@ def list_all(
             ],
         )
     )
-    if len(shown) == rows and next(found, None) is not None:
-        note(f"there are more than these {rows}: narrow them by --state, or set --limit")
-    return Exit.FINE
 
 
 @job.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Show one job: how far it is, and where its tasks are."""
     found = fleet.job(biz, name)
     if as_json:
-        emit(found)
-    else:
-        _show(found)
-        _advise(biz, found)
+        return emit(found)
+    _show(found)
+    _advise(biz, found)
     return Exit.FINE
 
 
 @job.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
 )
-@speaks_to_api
+@with_api("biz", "name")
 def wait(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
     """Wait until a job has ended; fails unless all of its tasks are done."""
     return _followed(fleet, biz, name, timeout, as_json)
 
 
 @job.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def cancel(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Cancel a job: what is open of it ends, downloads under way too."""
     found = fleet.cancel_job(biz, name)
     if as_json:
-        emit(found)
-        return Exit.FINE
+        return emit(found)
     click.echo(f"{found.name} {found.state}")
     if not found.ended:
         note(f"its tasks are being cancelled: crawlfleet job wait {biz} {found.name}")
@@ -287,21 +277,18 @@ def cancel(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 
 
 @job.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option(
     "--current-rule",
     "current",
     is_flag=True,
     help="Read by the rule as it is now, not as it was when the job was started.",
 )
-@speaks_to_api
+@with_api("biz", "name")
 def retry(fleet: "Client", biz: str, name: str, current: bool, as_json: bool) -> int:
     """Have the failed tasks of a job worked on again."""
     done = fleet.retry_job(biz, name, rule="current" if current else "frozen")
     if as_json:
-        emit(done)
-        return Exit.FINE
+        return emit(done)
     click.echo(f"retried {done.retried}")
     if done.skipped:
         old = counted(done.skipped, "task")
@@ -378,7 +365,7 @@ def _in_words(seconds: float) -> str:
 def _show(found: "Job") -> None:
     of = f"{found.spider} (version {found.spider_version})" if found.spider else None
     pace = found.progress
-    facts: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Any]] = [
         ("name", found.name),
         ("state", found.state),
         ("spider", of),
@@ -403,9 +390,7 @@ def _show(found: "Job") -> None:
         ("ended", moment(found.ended_at) if found.ended_at else None),
         ("trouble", found.trouble),
     ]
-    drawn = table(["", ""], [(name, value) for name, value in facts if value is not None])
-    drawn.show_header = False
-    draw(drawn)
+    draw(facts((name, value) for name, value in rows if value is not None))
     if found.ledger is not None:
         names = found.ledger.__struct_fields__
         terms = [(name, getattr(found.ledger, name)) for name in names]
@@ -425,16 +410,9 @@ def _advise(biz: str, found: "Job") -> None:
 def _ranges(given: Sequence[str]) -> dict[str, dict[str, int]]:
     found = {}
     for text in given:
-        place, numbers = _pair(text, "--range")
+        place, numbers = place_and_value(text, "--range")
         first, dots, last = numbers.partition("..")
         if not (dots and first.isdigit() and last.isdigit()):
             raise click.UsageError(f"--range {text}: such as page=1..50")
         found[place] = {"first": int(first), "last": int(last)}
     return found
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    place, equals, value = text.partition("=")
-    if not (place and equals):
-        raise click.UsageError(f"{option} {text}: such as page=2")
-    return place, value

@@ -11,8 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from crawlfleet.cli.console import emit, note
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import Exit, emit, json_option, note
 from crawlfleet.kernel.names import ENV_STATE
 
 _STATE: Final = ".crawlfleet"
@@ -27,14 +26,11 @@ _state = click.option(
     help=f"Folder of its data; {ENV_STATE} names it too. "
     f"Default: {_STATE} of the checkout, or of the working directory.",
 )
-_json = click.option(
-    "--json", "as_json", is_flag=True, help="JSON on standard output, for scripts."
-)
 
 
 @click.command(context_settings=_takes_all)
 @_state
-@_json
+@json_option
 @_passes_on
 def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Start the whole platform on this machine.
@@ -54,7 +50,7 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 
 @click.command(context_settings=_takes_all)
 @_state
-@_json
+@json_option
 @_passes_on
 def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Stop what `up` started; its data stays."""
@@ -69,7 +65,7 @@ def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 
 @click.command(context_settings=_takes_all)
 @click.option("--url", help="A site of yours to crawl; Python's own documentation without it.")
-@_json
+@json_option
 @_passes_on
 def demo(url: str | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Crawl a site from start to finish on this machine.

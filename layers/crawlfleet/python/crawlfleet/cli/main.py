@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 import click
 
 from crawlfleet import __version__
-from crawlfleet.cli.failures import Exit, tell
+from crawlfleet.cli.console import Exit
+from crawlfleet.cli.failures import tell
 from crawlfleet.kernel.errors import CrawlfleetError
 
 _INTERRUPTED: Final = 130
@@ -53,18 +54,18 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "status": Place("requests", "status", "Show everything about one request."),
     "cancel": Place("requests", "cancel", "Cancel a request that no worker has begun."),
     "requests": Place("requests", "requests", "List the requests of a biz."),
-    "explain": Place("explain", "explain", "Explain why a request, or a URL, is where it is."),
+    "explain": Place("requests", "explain", "Explain why a request, or a URL, is where it is."),
     "dead": Place("dead_letters", "dead", "Read, replay and purge dead letters."),
     "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
-    "records": Place("export", "records", "Read the records of a biz."),
+    "records": Place("records", "records", "Read the records of a biz."),
     "stats": Place("requests", "stats", "Show totals, queue, rates and where the time goes."),
-    "ledger": Place("explain", "ledger", "Tell where everything is that was ever submitted."),
-    "workers": Place("explain", "workers", "List the workers and what they hold of a biz."),
-    "incidents": Place("incidents", "incidents", "Show what is wrong, and what to do next."),
+    "ledger": Place("requests", "ledger", "Tell where everything is that was ever submitted."),
+    "workers": Place("fleet", "workers", "List the workers and what they hold of a biz."),
+    "incidents": Place("fleet", "incidents", "Show what is wrong, and what to do next."),
     "hosts": Place("fleet", "hosts", "List the hosts that a biz is at or waits for."),
     "fleet": Place("fleet", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
     "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
-    "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
+    "visit": Place("records", "visit", "Show what is known of a page since it was last read."),
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
@@ -118,11 +119,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = program.main(
-            args=given,
-            prog_name="crawlfleet",
-            standalone_mode=False,
-        )
+        code = program.main(args=given, prog_name="crawlfleet", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

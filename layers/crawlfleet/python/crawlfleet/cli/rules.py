@@ -1,11 +1,8 @@
-"""``crawlfleet rule try``: what a rule yields on one page, before it is in force (SPEC.md H8).
+"""``crawlfleet rule try | coverage``: what a rule yields, before it is in force and since.
 
+SPEC.md H8.
 Nothing is submitted and nothing is stored. A saved page needs no network; a URL is asked for once,
-if the robots.txt of its site lets one.
-
-``crawlfleet rule try --remote``: the fleet tries a rule, and fetches the page if it is a URL.
-
-What a rule or spider yields of a page, drawn for reading.
+if the robots.txt of its site lets one. With ``--remote`` the fleet tries the rule.
 """
 
 from collections.abc import Mapping
@@ -18,10 +15,8 @@ import click
 import msgspec
 
 from crawlfleet.cli.config import reader_check
-from crawlfleet.cli.console import counted, draw, emit, note, printable, table
-from crawlfleet.cli.failures import Exit
-from crawlfleet.cli.records import coverage
-from crawlfleet.cli.rule_choice import Chosen, choose, is_url, page_of, saved_page, type_of
+from crawlfleet.cli.console import Exit, counted, draw, emit, note, printable, table, with_api
+from crawlfleet.cli.rule_input import Chosen, choose, is_url, page_of, saved_page, type_of
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.crawling.fetching.models import error_for
 from crawlfleet.crawling.trials.remote import LARGEST_PAGE
@@ -32,7 +27,7 @@ from crawlfleet.requests.models import Body, Coverage, Link, Trial
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from crawlfleet.sdk import TriedRule
+    from crawlfleet.sdk import Client, RuleCoverage, TriedRule
 
 
 #: Records, links, and characters of a value that a terminal shows; --json has all of them.
@@ -138,9 +133,6 @@ def _show_links(trial: Trial) -> None:
 @click.group()
 def rule() -> None:
     """Try rules before they are in force."""
-
-
-rule.add_command(coverage)
 
 
 @rule.command("try")
@@ -340,7 +332,7 @@ def _show(tried: "TriedRule", title: str, records: int) -> None:
     if tried.problems:
         note(f"nothing of this page would be stored. {advice(tried.problems[0])}")
         return
-    coverage = Coverage(
+    counts = Coverage(
         records=tried.record_count + tried.rejected_count,
         fields={field.name: field.count for field in tried.coverage},
     )
@@ -351,7 +343,7 @@ def _show(tried: "TriedRule", title: str, records: int) -> None:
         records=tried.records,
         links=links,
         refused=tried.refused,
-        coverage=coverage,
+        coverage=counts,
         rejected=tried.rejected,
         rejected_count=tried.rejected_count,
         left_out=tried.left_out,
@@ -361,3 +353,58 @@ def _show(tried: "TriedRule", title: str, records: int) -> None:
     if tried.cut:
         note(f"the answer was cut: {tried.record_count:,} records, {tried.link_count:,} links")
     note(f"{tried.seconds * 1000:.1f} ms")
+
+
+#: Characters of a whole bar.
+_BAR: Final = 20
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+@rule.command()
+@click.option("--rule", "name", metavar="NAME", help="Only this rule or spider.")
+@click.option("--all", "old", is_flag=True, help="Versions that are not in force any more, too.")
+@with_api("biz")
+def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bool) -> int:
+    """Show in how many records each field has a value, by rule and version.
+
+    Records count where they were read, also those that were rejected, as the schema or the key did
+    not take them. A field that falls from one version to the next, or from one day to the next, is
+    one that the site has moved.
+    """
+    found = [
+        one
+        for one in fleet.coverage(biz)
+        if (one.current or old or as_json) and name in (None, one.rule)
+    ]
+    if as_json:
+        return emit({"coverage": found})
+    for one in found:
+        _show_coverage(one)
+    if not found:
+        note("nothing was counted yet; --all shows versions that are not in force any more")
+    return Exit.FINE
+
+
+def _show_coverage(one: "RuleCoverage") -> None:
+    state = "in force" if one.current else "not in force any more"
+    amount = f"{counted(one.records, 'record')} of {counted(one.pages, 'page')}"
+    if one.rejected:
+        amount += f"; {one.rejected:,} of them rejected, not stored: `status` of a request says why"
+    # Not as the table's title: that would be as narrow as the table.
+    click.echo(printable(f"{one.rule} {one.version} ({state}): {amount}"))
+    rows = [
+        (field.name, bar(field.share), f"{field.share:.1%}", f"{field.count:,}")
+        for field in one.fields
+    ]
+    draw(table(["field", "has a value", "share>", "records>"], rows))
+
+
+def bar(share: float) -> str:
+    """A bar of that share of a whole one.
+
+    >>> bar(0.5)
+    '██████████          '
+    """
+    eighths = round(min(1.0, max(0.0, share)) * _BAR * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)

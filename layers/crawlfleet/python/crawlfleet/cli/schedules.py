@@ -5,10 +5,21 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from crawlfleet.cli.console import counted, draw, emit, moment, note, speaks_to_api, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import (
+    Exit,
+    answer,
+    counted,
+    deleted,
+    document_in,
+    draw,
+    emit,
+    moment,
+    note,
+    place_and_value,
+    table,
+    with_api,
+)
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, NextRun, Schedule
@@ -20,38 +31,31 @@ def schedule() -> None:
 
 
 @schedule.command("list")
-@click.argument("biz")
-@speaks_to_api
+@with_api("biz")
 def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the schedules of a biz."""
     found = fleet.schedules(biz)
     if as_json:
-        emit({"schedules": found})
-    else:
-        _show(found)
+        return emit({"schedules": found})
+    _show(found)
     return Exit.FINE
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Show one schedule: what it crawls, and what became of its last fire time."""
     found = fleet.schedule(biz, name)
     if as_json:
-        emit(found)
-    else:
-        _show([found])
-        draw(table(["field", "value"], _rest(found)))
-        if found.urls:
-            draw(table(["url"], [(url,) for url in found.urls]))
+        return emit(found)
+    _show([found])
+    draw(table(["field", "value"], _rest(found)))
+    if found.urls:
+        draw(table(["url"], [(url,) for url in found.urls]))
     return Exit.FINE
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option("--cron", required=True, help='Five fields: "0 3 * * *" is every night at three.')
 @click.option("--time-zone", default="UTC", show_default=True, help="Such as Europe/Berlin.")
 @click.option("--rule", help="Rule that reads the pages.")
@@ -96,7 +100,7 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     help="Seconds that fires are spread over.",
 )
 @click.option("--disabled", is_flag=True, help="Keep it, but let it rest.")
-@speaks_to_api
+@with_api("biz", "name")
 def put(
     fleet: "Client",
     biz: str,
@@ -140,17 +144,13 @@ def put(
         start=None if start is None else _start_in(start),
         spider=spider,
         version=spider_version,
-        values=dict(map(_pair, given)),
+        values=dict(place_and_value(each, "--set") for each in given),
         priority=priority,
         overlap=overlap,
         tolerance_seconds=tolerance,
         jitter_seconds=jitter,
     )
-    if as_json:
-        emit(found)
-    else:
-        _show([found])
-    return Exit.FINE
+    return _answer(found, as_json)
 
 
 @schedule.command("next")
@@ -162,7 +162,7 @@ def put(
 @click.option(
     "--count", "-n", type=click.IntRange(1, 50), default=5, show_default=True, help="How many."
 )
-@speaks_to_api
+@with_api()
 def next_runs(
     fleet: "Client",
     biz: str,
@@ -183,97 +183,76 @@ def next_runs(
     else:
         raise click.UsageError("give the NAME of a schedule, or --cron")
     if as_json:
-        emit({"runs": runs})
-    else:
-        draw(table(["local time", "UTC", "clocks"], [_when(run) for run in runs]))
+        return emit({"runs": runs})
+    draw(table(["local time", "UTC", "clocks"], [_when(run) for run in runs]))
     return Exit.FINE
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def pause(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Let a schedule rest until it is resumed."""
-    return _announce(fleet.pause_schedule(biz, name), as_json)
+    return _answer(fleet.pause_schedule(biz, name), as_json)
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def resume(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Have a schedule fire again; what it has missed meanwhile stays missed."""
-    return _announce(fleet.resume_schedule(biz, name), as_json)
+    return _answer(fleet.resume_schedule(biz, name), as_json)
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option("--idempotency-key", metavar="KEY", help="Under one key a job is started once.")
-@speaks_to_api
+@with_api("biz", "name")
 def run(fleet: "Client", biz: str, name: str, idempotency_key: str | None, as_json: bool) -> int:
     """Start a job of a schedule now; its fire times stay as they are."""
     started = fleet.run_schedule(biz, name, idempotency_key=idempotency_key)
     if as_json:
-        emit(started)
-    else:
-        click.echo(f"{started.job} {started.state}, {counted(started.size, 'task')}")
-        note(f"to follow it: crawlfleet job wait {biz} {started.job}")
+        return emit(started)
+    click.echo(f"{started.job} {started.state}, {counted(started.size, 'task')}")
+    note(f"to follow it: crawlfleet job wait {biz} {started.job}")
     return Exit.FINE
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option(
     "--limit", type=click.IntRange(1, 50), help="How many; all that are kept unless said."
 )
-@speaks_to_api
+@with_api("biz", "name")
 def versions(fleet: "Client", biz: str, name: str, limit: int | None, as_json: bool) -> int:
     """Show what a schedule was before: its last 50 versions, the newest first."""
     found = fleet.schedule_versions(biz, name, limit)
     if as_json:
-        emit({"versions": found})
-    else:
-        columns = ["version>", "put", "cron", "time zone", "of", "overlap", "missed", "enabled"]
-        rows = [
-            (
-                each.version,
-                moment(each.put_at),
-                each.cron,
-                each.time_zone,
-                _what(each),
-                each.overlap,
-                each.missed,
-                each.enabled,
-            )
-            for each in found
-        ]
-        draw(table(columns, rows))
+        return emit({"versions": found})
+    columns = ["version>", "put", "cron", "time zone", "of", "overlap", "missed", "enabled"]
+    rows = [
+        (
+            each.version,
+            moment(each.put_at),
+            each.cron,
+            each.time_zone,
+            _what(each),
+            each.overlap,
+            each.missed,
+            each.enabled,
+        )
+        for each in found
+    ]
+    draw(table(columns, rows))
     return Exit.FINE
 
 
 @schedule.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def delete(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Remove a schedule; jobs that it started stay."""
     fleet.delete_schedule(biz, name)
-    if as_json:
-        emit({"deleted": name})
-    else:
-        click.echo(f"{name} deleted")
-    return Exit.FINE
+    return deleted(name, as_json)
 
 
-def _announce(found: "Schedule", as_json: bool) -> int:
-    if as_json:
-        emit(found)
-    else:
-        _show([found])
-    return Exit.FINE
+def _answer(found: "Schedule", as_json: bool) -> int:
+    return answer(found, as_json, lambda one: _show([one]))
 
 
 def _show(found: "Sequence[Schedule]") -> None:
@@ -331,20 +310,5 @@ def _when(each: "NextRun") -> tuple[str, str, str]:
     return each.local_at.isoformat(sep=" "), moment(each.at), shift
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign:
-        raise click.UsageError(f"--set {text!r} is no PLACE=VALUE")
-    return name, value
-
-
 def _start_in(file: Path) -> dict[str, Any]:
-    from crawlfleet.cli.config_folder import read_file
-
-    try:
-        found = msgspec.json.decode(read_file(file))
-    except ValueError as error:
-        raise click.UsageError(f"--start {file}: {error}") from error
-    if not isinstance(found, dict):
-        raise click.UsageError(f"--start {file}: holds no pattern and no urls")
-    return found
+    return document_in(file, called=f"--start {file}", otherwise="holds no pattern and no urls")

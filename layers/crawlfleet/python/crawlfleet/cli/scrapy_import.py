@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from crawlfleet.cli.console import draw, emit, note, progress, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import Exit, api_options, draw, emit, note, progress, table
 from crawlfleet.kernel.errors import ConfigError, ConflictError, Problem, StoreError
 from crawlfleet.kernel.names import DEFAULT_TENANT
 
@@ -119,9 +118,7 @@ class Report:
     "--delete", is_flag=True, help="Delete in the end what was taken over, if all was read."
 )
 @click.option("--yes", is_flag=True, help="Do it. Without it nothing is changed anywhere.")
-@click.option("--api-url", metavar="URL", help="Address of the API.")
-@click.option("--api-key", metavar="KEY", help="Key of the tenant; prefer the environment.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+@api_options
 def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **options: Any) -> int:
     """Take over the requests, fingerprints and start URLs of a scrapy-redis spider.
 

@@ -1,26 +1,31 @@
 """``crawlfleet seeds``: URLs that are accepted once a segment."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from crawlfleet.cli.console import (
+    Exit,
     counted,
     draw,
     emit,
+    facts,
+    is_confirmed,
+    json_option,
+    limit_option,
     listing,
     moment,
     note,
-    printable,
+    only_one_choice,
+    page_size,
     progress,
-    speaks_to_api,
+    show_first,
     table,
+    with_api,
 )
-from crawlfleet.cli.failures import Exit, UnknownSegmentError
+from crawlfleet.cli.failures import UnknownSegmentError
 from crawlfleet.cli.submission import Entries
 from crawlfleet.kernel.validation import named
 
@@ -28,8 +33,7 @@ if TYPE_CHECKING:
     from crawlfleet.sdk import Changed, Client, Seed, SeedOffer
 
 
-#: Seeds that the table shows unless told otherwise; refusals that are shown one by one.
-_ROWS: Final = 50
+#: Refusals that are shown one by one.
 _SHOWN: Final = 20
 
 _STATES = click.Choice(["ready", "handed", "finished", "failed"])
@@ -55,7 +59,7 @@ def seeds() -> None:
 @click.option(
     "--starts-at", metavar="TIME", help="Not before: 2026-01-31T08:00:00Z. It decides the segment."
 )
-@speaks_to_api
+@with_api()
 def offer(
     fleet: "Client",
     biz: str,
@@ -99,17 +103,12 @@ def offer(
 
 
 @seeds.command("list")
-@click.argument("biz")
 @click.option("--segment", help="Of this segment, such as 2026-03-01.")
 @click.option(
     "--state", type=_STATES, help="In this state; ready ones whose time is to come are waiting."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
-)
-@speaks_to_api
+@limit_option
+@with_api("biz")
 def list_all(
     fleet: "Client",
     biz: str,
@@ -123,35 +122,27 @@ def list_all(
     Ready ones that are due later are shown as waiting, which is what `totals` counts them as. With
     --json a line of JSON for each, as the API has it.
     """
-    rows = limit or (None if as_json else _ROWS)
-    size = min(500, rows + 1) if rows else 500
-    found = iter(fleet.seeds(biz, segment=segment, state=state, page_size=size))
-    if as_json:
-        for each in islice(found, limit):
-            emit(each)
-        return Exit.FINE
-    shown = list(islice(found, rows))
-    if not shown:
-        note("there are none")
-        return Exit.FINE
+    size = page_size(limit, as_json)
+    show_first(
+        fleet.seeds(biz, segment=segment, state=state, page_size=size), limit, as_json, _list
+    )
+    return Exit.FINE
+
+
+def _list(shown: "Sequence[Seed]") -> None:
     now = datetime.now(UTC)
     lines = [(each.id, _stands(each, now), moment(each.due_at), each.tries) for each in shown]
     below = [(each.url, each.why) for each in shown]
     click.echo("\n".join(listing(["id", "state", "due", "tries>"], lines, below)))
-    if len(shown) == rows and next(found, None) is not None:
-        note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
-    return Exit.FINE
 
 
 @seeds.command()
-@click.argument("biz")
-@speaks_to_api
+@with_api("biz")
 def totals(fleet: "Client", biz: str, as_json: bool) -> int:
     """Count the seeds of the newest segments by state."""
     found = fleet.seed_totals(biz)
     if as_json:
-        emit(found)
-        return Exit.FINE
+        return emit(found)
     if not found:
         note("there are none")
         return Exit.FINE
@@ -176,7 +167,7 @@ def totals(fleet: "Client", biz: str, as_json: bool) -> int:
 @click.option("--state", type=click.Choice(["failed", "finished"]), help="Failed if not said.")
 @click.option("--all", "everything", is_flag=True, help="Every failed seed of the biz.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
-@speaks_to_api
+@with_api()
 def release(
     fleet: "Client",
     biz: str,
@@ -208,7 +199,7 @@ def release(
 @click.option("--all", "everything", is_flag=True, help="Every seed of the biz.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--yes", is_flag=True, help="Do not ask before many are forgotten.")
-@speaks_to_api
+@with_api()
 def forget(
     fleet: "Client",
     biz: str,
@@ -225,7 +216,7 @@ def forget(
     if ids:
         return _named("forgot", fleet.forget_seeds(biz, ids), ids, as_json)
     _refuse_unknown(fleet, biz, segment)
-    if not yes and not _sure(biz, meant):
+    if not yes and not is_confirmed(f"Forget the seeds of {biz} {{}}?", meant, "forgotten"):
         note("nothing was forgotten")
         return Exit.FAILED
     with progress("forgot", hidden=as_json) as advance:
@@ -243,7 +234,7 @@ def forget(
 @click.option("--ignore-scheme", is_flag=True, help="http and https are one.")
 @click.option("--ignore-www", is_flag=True, help="A host is one with and without www.")
 @click.option("--fragment", is_flag=True, help="What follows # counts.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+@json_option
 def key(
     url: str,
     ignore: tuple[str, ...],
@@ -276,11 +267,8 @@ def key(
     found = canonical(url, rules)
     made = seed_key(url, rules).hex()
     if as_json:
-        emit({"key": made, "canonical": found.url, "dropped": found.dropped})
-        return Exit.FINE
-    drawn = table(["", ""], [("key", made), ("canonical", found.url)])
-    drawn.show_header = False
-    draw(drawn)
+        return emit({"key": made, "canonical": found.url, "dropped": found.dropped})
+    draw(facts([("key", made), ("canonical", found.url)]))
     if found.dropped:
         draw(table(["dropped", "why"], [(each.what, each.why) for each in found.dropped]))
     return Exit.FINE
@@ -304,13 +292,8 @@ def _meant(
     """The filter; refuses to guess which seeds are meant."""
     given = {"segment": segment, "state": state}
     meant = {name: value for name, value in given.items() if value is not None}
-    ways = bool(ids) + bool(meant) + everything
-    if not ways:
-        raise click.UsageError(
-            "which ones? Give SEGMENT/KEY, or a filter such as --segment, or --all"
-        )
-    if ways > 1 or (ids and limit):
-        raise click.UsageError("give SEGMENT/KEY, or a filter, or --all: one of them")
+    names = "Give SEGMENT/KEY, or a filter such as --segment"
+    only_one_choice(ids, meant, limit, everything=everything, names=names)
     return meant
 
 
@@ -332,14 +315,6 @@ def _refuse_unknown(fleet: "Client", biz: str, segment: str | None) -> None:
     raise UnknownSegmentError(f"no seed is in segment {segment!r}; there are {there or 'none'}")
 
 
-def _sure(biz: str, meant: dict[str, Any]) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("many would be forgotten: say --yes where nobody is asked")
-    which = ", ".join(f"{name} {value}" for name, value in meant.items())
-    scope = f"with {which}" if which else "- all of them -"
-    return click.confirm(printable(f"Forget the seeds of {biz} {scope}?"), err=True)
-
-
 def _named(word: str, count: int, ids: Sequence[str], as_json: bool) -> int:
     """Tell how many of those that were named were changed."""
     left = len(dict.fromkeys(ids)) - count
@@ -354,8 +329,7 @@ def _named(word: str, count: int, ids: Sequence[str], as_json: bool) -> int:
 
 def _announce(word: str, done: "Changed", as_json: bool) -> int:
     if as_json:
-        emit({word: done.count, "more": done.more})
-        return Exit.FINE
+        return emit({word: done.count, "more": done.more})
     click.echo(f"{word} {done.count}")
     if done.more:
         note("there are more")

@@ -6,10 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 
-from crawlfleet.cli.console import draw, emit, moment, speaks_to_api, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.console import (
+    Exit,
+    answer,
+    deleted,
+    document_in,
+    draw,
+    emit,
+    moment,
+    table,
+    with_api,
+)
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Spider
@@ -25,8 +33,7 @@ def spider() -> None:
 
 
 @spider.command("list")
-@click.argument("biz")
-@speaks_to_api
+@with_api("biz")
 def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     """List what the biz document has, then the spiders that are kept.
 
@@ -42,16 +49,13 @@ def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
 
 
 @spider.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option("--version", type=click.IntRange(min=1), help="Default: the newest.")
-@speaks_to_api
+@with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, version: int | None, as_json: bool) -> int:
     """Show one spider with its start."""
     found = fleet.spider(biz, name, version=version)
     if as_json:
-        emit(found)
-        return Exit.FINE
+        return emit(found)
     _show([found])
     start = found.start or {}
     facts = [
@@ -67,8 +71,6 @@ def show(fleet: "Client", biz: str, name: str, version: int | None, as_json: boo
 
 
 @spider.command()
-@click.argument("biz")
-@click.argument("name")
 @click.option(
     "--file",
     "-f",
@@ -88,7 +90,7 @@ def show(fleet: "Client", biz: str, name: str, version: int | None, as_json: boo
 @click.option("--priority", type=click.IntRange(0, 10), help="Of its jobs. Default: 5.")
 @click.option("--pool", help="Workers that its jobs are for. Default: any.")
 @click.option("--description", default="", help="For people.")
-@speaks_to_api
+@with_api("biz", "name")
 def put(
     fleet: "Client",
     biz: str,
@@ -127,23 +129,16 @@ def put(
             pool=pool,
             description=description,
         )
-    if as_json:
-        emit(found)
-    else:
-        _show([found])
-    return Exit.FINE
+    return answer(found, as_json, lambda one: _show([one]))
 
 
 @spider.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def versions(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """List the versions of a spider, the newest first."""
     found = fleet.spider_versions(biz, name)
     if as_json:
-        emit({"name": name, "versions": found})
-        return Exit.FINE
+        return emit({"name": name, "versions": found})
     rows = [
         (each.version, each.rule, each.tasks, each.priority, each.pool, moment(each.put_at))
         for each in found
@@ -153,29 +148,16 @@ def versions(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 
 
 @spider.command()
-@click.argument("biz")
-@click.argument("name")
-@speaks_to_api
+@with_api("biz", "name")
 def delete(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Delete a spider; its jobs go on. One that schedules start is not deleted."""
     fleet.delete_spider(biz, name)
-    if as_json:
-        emit({"deleted": name})
-    else:
-        click.echo(f"{name} deleted")
-    return Exit.FINE
+    return deleted(name, as_json)
 
 
 def _plan_in(source: Path) -> dict[str, Any]:
-    from crawlfleet.cli.config_folder import read_file
-
-    try:
-        plan = msgspec.json.decode(read_file(source))
-    except ValueError as error:
-        raise click.UsageError(f"{source}: {error}") from error
-    if not isinstance(plan, dict):
-        raise click.UsageError(f"{source}: is no spider: it begins with no field, such as rule:")
-    return plan
+    otherwise = "is no spider: it begins with no field, such as rule:"
+    return document_in(source, called=str(source), otherwise=otherwise)
 
 
 def _values_in(text: str) -> tuple[str, range | list[str]]:

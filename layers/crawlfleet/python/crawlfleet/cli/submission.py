@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from crawlfleet.cli.console import counted, draw, emit, note, progress, speaks_to_api, table
-from crawlfleet.cli.failures import Exit, NoRoomError
+from crawlfleet.cli.console import Exit, counted, draw, emit, note, progress, table, with_api
+from crawlfleet.cli.failures import NoRoomError
 from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Report:
     help="Seconds that --wait waits (default: 600), and --file for room in a full biz (default: as "
     "long as it takes).",
 )
-@speaks_to_api
+@with_api()
 def submit(
     fleet: "Client",
     biz: str,
