@@ -43,7 +43,7 @@ from crawlfleet.kernel.errors import (
     UnwantedTypeError,
     WorkerNumbersExhaustedError,
 )
-from crawlfleet.kernel.fairness import TICK, Turns, from_elsewhere, rotated
+from crawlfleet.kernel.fairness import TICK, FairQueue, from_elsewhere, rotated
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,

@@ -21,7 +21,7 @@ from crawlfleet.crawling.politeness.host_scheduler import (
     reserve,
     state_of,
 )
-from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.models import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,

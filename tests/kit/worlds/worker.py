@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
 from tests.kit.fleet import FLEET_POOL, ScalingTarget
-from tests.kit.politeness import HopGuards, HostReport, PolitenessClient, RobotsBook, Turns
+from tests.kit.politeness import HopGuards, HostReport, LocalScheduler, PolitenessClient, RobotsBook
 from tests.kit.requests import LeasedRequest, State, Submission
 from tests.kit.submission import submit
 from tests.kit.worker import (
@@ -82,7 +82,7 @@ class Parts:
         steady, limits = ports.steady, world.tree.stage.fleet
         self.fetcher = ports.fetcher
         self.report = WorkReport(worker=name)
-        self.turns = Turns(steady)
+        self.scheduler = LocalScheduler(steady)
         self.robots = RobotsBook(
             ports.fetcher,
             ports.robots,
@@ -92,7 +92,7 @@ class Parts:
             on_the_way_seconds=on_the_way_seconds,
         )
         self.politeness = PolitenessClient(
-            ports.hosts, world, self.robots, self.turns, name, ports.clock, steady
+            ports.hosts, world, self.robots, self.scheduler, name, ports.clock, steady
         )
         self.hop_guards = HopGuards(
             world, self.politeness, self.robots, at_once, ports.pauses.turn, steady

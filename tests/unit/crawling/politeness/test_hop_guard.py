@@ -195,14 +195,14 @@ def test_a_page_counts_as_under_way_where_its_redirects_have_led(world):
     hop_guard = mine.hop_guards.of(held, ours)
 
     async def go():
-        mine.turns.add(held)
-        assert await mine.turns.ready.get() is held
+        mine.scheduler.add(held)
+        assert await mine.scheduler.ready.get() is held
         await hop_guard(PAGE)
-        assert mine.turns.busy() == {("a.example", "default"): 1}
+        assert mine.scheduler.busy() == {("a.example", "default"): 1}
         await hop_guard(ELSEWHERE)
-        assert mine.turns.busy() == {("b.example", "default"): 1}
+        assert mine.scheduler.busy() == {("b.example", "default"): 1}
 
     asyncio.run(go())
-    mine.turns.end(held)
+    mine.scheduler.end(held)
 
-    assert mine.turns.busy() == {}
+    assert mine.scheduler.busy() == {}

@@ -17,7 +17,13 @@ from tests.kit.kernel import (
     StoreUnavailableError,
     ThrottledError,
 )
-from tests.kit.politeness import PERMIT_SECONDS, GrantedSlots, PolitenessClient, Turns, reason
+from tests.kit.politeness import (
+    PERMIT_SECONDS,
+    GrantedSlots,
+    LocalScheduler,
+    PolitenessClient,
+    reason,
+)
 from tests.kit.requests import Answer
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER
@@ -37,8 +43,8 @@ class Sites:
         return self.delays.get(host.partition(".")[0])
 
 
-class Busy(Turns):
-    """Turns of which as many are under way as is said."""
+class Busy(LocalScheduler):
+    """A scheduler of which as many are under way as is said."""
 
     def __init__(self, **running: int) -> None:
         super().__init__()
@@ -51,12 +57,12 @@ class Busy(Turns):
         return {key: n for key, n in self.under_way.items() if n}
 
 
-def client(world, turns=None, sites=None, hosts=None) -> PolitenessClient:
+def client(world, scheduler=None, sites=None, hosts=None) -> PolitenessClient:
     return PolitenessClient(
         hosts or world.hosts,
         world,
         sites or Sites(),
-        turns or Turns(),
+        scheduler or LocalScheduler(),
         "w",
         world.clock,
         world.steady,
@@ -248,8 +254,8 @@ def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answer
 
 
 def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(world):
-    turns, clock = Busy(a=2), Time(world)
-    mine = client(world, turns)
+    scheduler, clock = Busy(a=2), Time(world)
+    mine = client(world, scheduler)
     ask(mine, world, a=1)
     assert mine.take_reports() == []
 
@@ -257,7 +263,7 @@ def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(wor
     assert [(one.host, one.running) for one in mine.take_reports()] == [(HOST, 2)]
     assert mine.take_reports() == []
 
-    turns.under_way.clear()
+    scheduler.under_way.clear()
     assert [(one.host, one.running) for one in mine.take_reports()] == [(HOST, 0)]
     assert mine.take_reports() == []
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError, ThrottledError
-from tests.kit.politeness import MOST_UNREPORTED, PolitenessClient, Turns
+from tests.kit.politeness import MOST_UNREPORTED, LocalScheduler, PolitenessClient
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.worker import Time, idle, polite, submitted, work
 from tests.unit.crawling.politeness.test_politeness_client import HOST, KEY, Sites, ask
@@ -18,7 +18,7 @@ def clock(world) -> Time:
 
 def client(world, hosts=None) -> PolitenessClient:
     return PolitenessClient(
-        hosts or world.hosts, world, Sites(), Turns(), "w", world.clock, world.steady
+        hosts or world.hosts, world, Sites(), LocalScheduler(), "w", world.clock, world.steady
     )
 
 

@@ -62,7 +62,7 @@ class Site:
     ) -> None:
         self.world = obedient(world)
         self.web = Noting(pages or {})
-        self.turns: list[str] = []
+        self.slots: list[str] = []
         self.no_slot = no_slot
         self.book = RobotsBook(
             self.web,
@@ -76,7 +76,7 @@ class Site:
         self.held = Parts(world).holds(PAGE)
 
     async def slot_at(self, held, host, *, led):
-        self.turns.append(host)
+        self.slots.append(host)
         if self.no_slot is not None:
             raise self.no_slot
 
@@ -96,7 +96,7 @@ def test_a_robots_txt_is_asked_for_once_however_many_requests_wait_for_it(world)
     asyncio.run(go())
 
     assert site.web.times(ROBOTS) == 1
-    assert site.turns == ["a.example"]
+    assert site.slots == ["a.example"]
 
 
 def test_a_robots_txt_is_asked_for_again_after_its_life(world):

@@ -73,8 +73,8 @@ H = TypeVar("H", bound=Hashable)
 _ENTRY: Final = lcm(*range(1, 101))
 
 
-class Turns(Generic[H]):
-    """The turns of one worker."""
+class FairQueue(Generic[H]):
+    """Order those with work by what they had and their weights (start-time fair queueing)."""
 
     def __init__(self) -> None:
         self._now = 0
@@ -84,8 +84,8 @@ class Turns(Generic[H]):
     def order(self, weights: Mapping[H, int]) -> list[H]:
         """Those who have work, the one whose turn it is first; the next ones where it has none.
 
-        >>> turns = Turns[str]()
-        >>> [turns.taken(turns.order({"a": 3, "b": 1})[0], {"a": 3, "b": 1}) for _ in range(8)]
+        >>> queue = FairQueue[str]()
+        >>> [queue.taken(queue.order({"a": 3, "b": 1})[0], {"a": 3, "b": 1}) for _ in range(8)]
         ['a', 'b', 'a', 'a', 'a', 'b', 'a', 'a']
         """
         # Sorting is stable: of equals the first one named comes first.

@@ -5,7 +5,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
@@ -29,13 +29,13 @@ class Beginning:
     def __init__(
         self,
         holding: InFlight,
-        turns: Turns,
+        scheduler: LocalScheduler,
         robots: RobotsBook,
         leasing: Leasing,
         threaded: Threaded,
     ) -> None:
         self._in_flight = holding
-        self._turns = turns
+        self._scheduler = scheduler
         self._robots = robots
         self._leasing = leasing
         self._threaded = threaded
@@ -52,7 +52,7 @@ class Beginning:
                 key = one.queue_key, id(one.biz), origin_of(one.claim.request.body.url)
                 unknown[key].append(one)
             else:
-                self._turns.add(one)
+                self._scheduler.add(one)
         for part in unknown.values():
             task = asyncio.create_task(self._learn(part))
             self.tasks.add(task)
@@ -80,4 +80,4 @@ class Beginning:
             self._in_flight.drop(one)
         for one in granted:
             if self._in_flight.holds(one):
-                self._turns.add(one)
+                self._scheduler.add(one)

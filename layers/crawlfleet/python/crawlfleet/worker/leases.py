@@ -18,7 +18,7 @@ from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting, rea
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.kernel.fairness import Turns
+from crawlfleet.kernel.fairness import FairQueue
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
@@ -83,7 +83,7 @@ class Leasing:
         self._unconfirmed = UnconfirmedLeases(
             ports.queue, ports.clock, ports.pauses.unconfirmed, ports.steady
         )
-        self._turns = Turns[QueueKey]()
+        self._fair_queue = FairQueue[QueueKey]()
         self._backing_off: dict[QueueKey, float] = {}
 
     def take(self) -> Taken:
@@ -104,7 +104,7 @@ class Leasing:
             for queue_key, load in zip(queues, loads, strict=True)
             if load.ready and not self.rests(queue_key)
         }
-        for queue_key in self._turns.order(weights):
+        for queue_key in self._fair_queue.order(weights):
             _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
             self._phases.add(queue_key, "lease", self._now() - started)
             try:
@@ -119,11 +119,11 @@ class Leasing:
                 self.rest(queue_key)
                 raise
             if taken.entries:
-                self._turns.taken(queue_key, weights, taken.entries)
+                self._fair_queue.taken(queue_key, weights, taken.entries)
                 return taken
             del weights[queue_key]
             started = self._now()
-        self._turns.lull()
+        self._fair_queue.lull()
         return NOTHING
 
     def _safely(self, more: Callable[[], Taken], queue_key: QueueKey) -> Taken:
@@ -163,10 +163,10 @@ class Leasing:
         if not deferred:
             return NOTHING
         each = max(1, self._limits.batch // len(deferred))
-        turns = self._politeness.ask(
+        slots = self._politeness.ask(
             tree, queue_key, biz, {one.host: min(one.count, each) for one in deferred}
         )
-        wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
+        wanted = [(host, granted.count, granted.again_at) for host, granted in slots.items()]
         with self._unconfirmed.asking(queue_key, token, until):
             found = self._ports.queue.lease_deferred(queue_key, token, wanted, until, biz.ageing)
         leased = self._now()
@@ -180,8 +180,8 @@ class Leasing:
         for one in held:
             by_host[one.host[0]].append(one)
         for host, part in by_host.items():
-            if host in turns:
-                turns[host].give(part)
+            if host in slots:
+                slots[host].give(part)
         for one in held:
             one.to_learn = not self._robots.knows(one)
         # A host's name is spelled alike here and there; one that is not would wait for ever.

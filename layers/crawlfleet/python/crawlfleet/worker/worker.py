@@ -32,7 +32,7 @@ from crawlfleet.config.documents.biz import FleetLimits
 from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
-from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import WorkerStatus, WorkReport
@@ -87,7 +87,7 @@ class Worker:
         self._phases = Phases()
         self._throughput_meter = ThroughputMeter(self._limits.concurrency)
         self._in_flight = InFlight()
-        self._turns = Turns(ports.steady)
+        self._scheduler = LocalScheduler(ports.steady)
         self._robots = RobotsBook(
             ports.fetcher,
             ports.robots,
@@ -100,7 +100,7 @@ class Worker:
             ports.hosts,
             ports.config,
             self._robots,
-            self._turns,
+            self._scheduler,
             worker,
             ports.clock,
             ports.steady,
@@ -208,7 +208,7 @@ class Worker:
         self._giving_back = GivingBack(self._in_flight, self._leasing, self._report, self._threaded)
         self._leaving = Leaving(ports, worker, self._heartbeat, self._background, self._threaded)
         self._beginning = Beginning(
-            self._in_flight, self._turns, self._robots, self._leasing, self._threaded
+            self._in_flight, self._scheduler, self._robots, self._leasing, self._threaded
         )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
@@ -263,7 +263,7 @@ class Worker:
         while self._ports.remaining() > self._hand_back_at:
             if self._background.is_surplus:
                 return "surplus"
-            if self._turns.waiting >= self._limits.batch or self._in_flight.full(self._limits):
+            if self._scheduler.waiting >= self._limits.batch or self._in_flight.full(self._limits):
                 await self._steady.sleep(self._pauses.poll / 10)
                 continue
             if self._is_cut_off and not self._in_flight:
@@ -299,7 +299,7 @@ class Worker:
     # ---- runners -------------------------------------------------------------------------------
 
     async def _runner(self) -> None:
-        while (held := await self._turns.ready.get()) is not None:
+        while (held := await self._scheduler.ready.get()) is not None:
             try:
                 if self._in_flight.start(held):
                     metered = self._meter.during(
@@ -315,7 +315,7 @@ class Worker:
                         self._in_flight.end(held, end)
                         self._settler.more()
             finally:
-                self._turns.end(held)
+                self._scheduler.end(held)
 
     # ---- keeper --------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Worker:
             done=self._report.done,
             failed=self._report.dead,
             pool=self._ports.pool,
-            hosts=self._turns.hosts(STATUS_HOSTS),
+            hosts=self._scheduler.hosts(STATUS_HOSTS),
         )
 
     # ---- watcher -------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class Worker:
     async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
         """Hand back what has not begun, let downloads end and be stored while there is time."""
         await self._giving_back.hand_back(self._in_flight.waiting(), f"handed back: {why}")
-        self._turns.close(len(runners))
+        self._scheduler.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:
             await asyncio.wait(runners, timeout=left)

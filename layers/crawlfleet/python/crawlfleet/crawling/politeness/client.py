@@ -13,7 +13,7 @@ from urllib.parse import urljoin
 
 from crawlfleet.config.documents.biz import Biz, Stage, Tree
 from crawlfleet.config.lookup import ConfigCentre
-from crawlfleet.crawling.politeness.local_scheduler import HostKey, Turns
+from crawlfleet.crawling.politeness.local_scheduler import HostKey, LocalScheduler
 from crawlfleet.crawling.politeness.models import (
     PERMIT_SECONDS,
     HostAsk,
@@ -75,7 +75,7 @@ class PolitenessClient:
         hosts: The fleet's turns.
         config: Says how hosts are treated.
         robots: What sites have said.
-        turns: What of this worker is under way.
+        scheduler: What of this worker is in flight.
         worker: Its id.
         clock: The time.
         steady: What turns and back-offs go by.
@@ -86,7 +86,7 @@ class PolitenessClient:
         hosts: Hosts,
         config: ConfigCentre,
         robots: RobotsBook,
-        turns: Turns,
+        scheduler: LocalScheduler,
         worker: str,
         clock: Callable[[], datetime],
         steady: SteadyTime = STEADY,
@@ -94,7 +94,7 @@ class PolitenessClient:
         self._hosts = hosts
         self._config = config
         self._robots = robots
-        self._turns = turns
+        self._scheduler = scheduler
         self._worker = worker
         self._clock = clock
         self._now = steady.now
@@ -128,10 +128,10 @@ class PolitenessClient:
         grants = self._hosts.reserve(asks, self._worker)
         # After the answer: a turn that is late harms nobody, one that is early may.
         at, now = self._now(), self._clock()
-        turns = {}
+        slots = {}
         for grant in grants:
             self._told[grant.host, queue_key.tenant] = at
-            turns[grant.host] = GrantedSlots(
+            slots[grant.host] = GrantedSlots(
                 count=grant.count,
                 first_at=at + grant.wait_seconds,
                 interval_seconds=grant.interval_seconds,
@@ -140,7 +140,7 @@ class PolitenessClient:
                 again_seconds=grant.ready_seconds,
                 why=grant.why,
             )
-        return turns
+        return slots
 
     def _ask(
         self,
@@ -156,7 +156,7 @@ class PolitenessClient:
             host=host,
             tenant=queue_key.tenant,
             count=count,
-            running=self._turns.running((host, queue_key.tenant), under_way),
+            running=self._scheduler.running((host, queue_key.tenant), under_way),
             interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
             concurrency=limits.concurrency,
         )
@@ -169,22 +169,22 @@ class PolitenessClient:
         for one in held:
             by_host[one.host[0]].append(one)
         wanted = {host: len(part) for host, part in by_host.items()}
-        turns = self.ask(tree, queue_key, biz, wanted)
+        slots = self.ask(tree, queue_key, biz, wanted)
         granted: list[LeasedRequest] = []
         waiting: list[Waiting] = []
         for host, part in by_host.items():
-            turn = turns[host]
-            turn.give(part)
-            granted += part[: turn.count]
-            if turn.count < len(part):
-                waiting.append(Waiting(host, part[turn.count :], turn.again_at, turn.why))
+            given = slots[host]
+            given.give(part)
+            granted += part[: given.count]
+            if given.count < len(part):
+                waiting.append(Waiting(host, part[given.count :], given.again_at, given.why))
         return granted, waiting
 
     # ---- from the event loop -------------------------------------------------------------------
 
     def go_on(self, held: LeasedRequest, host: str) -> None:
         """A redirect leads there, and its turn there has come."""
-        self._turns.go_on(held, (host, held.queue_key.tenant))
+        self._scheduler.go_on(held, (host, held.queue_key.tenant))
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
         """A download that began at a host ended after ``seconds``, with an answer or this error."""
@@ -208,7 +208,7 @@ class PolitenessClient:
 
     def take_reports(self, *, last: bool = False) -> list[HostReport]:
         """What is to be told now; the ``last`` time, that nothing is under way any more."""
-        now, busy, stage = self._now(), self._turns.busy(), self._config.current().stage
+        now, busy, stage = self._now(), self._scheduler.busy(), self._config.current().stage
         keys = set(self._seen)
         for key, told in list(self._told.items()):
             if last or key not in busy or now - told > _KEEP_SECONDS:

@@ -23,7 +23,7 @@ from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
 from crawlfleet.crawling.politeness.client import PolitenessClient, reason
-from crawlfleet.crawling.politeness.local_scheduler import Turns
+from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.errors import (
@@ -131,7 +131,7 @@ class HopGuards:
         """
         begun_at, patience = self._steady.now(), self._patience_seconds
         while True:
-            turns = await self._threaded(
+            slots = await self._threaded(
                 self._politeness.ask,
                 self._config.current(),
                 held.queue_key,
@@ -139,21 +139,21 @@ class HopGuards:
                 {host: 1},
                 held,
             )
-            turn, now = turns[host], self._steady.now()
+            granted, now = slots[host], self._steady.now()
             if led:
-                interval = min(turn.interval_seconds, LONGEST_INTERVAL_SECONDS)
+                interval = min(granted.interval_seconds, LONGEST_INTERVAL_SECONDS)
                 patience = self._patience_seconds + interval
-            if turn.count:
-                if turn.first_at > now:
-                    await self._steady.sleep(turn.first_at - now)
+            if granted.count:
+                if granted.first_at > now:
+                    await self._steady.sleep(granted.first_at - now)
                 return
-            if now + turn.again_seconds > begun_at + patience:
+            if now + granted.again_seconds > begun_at + patience:
                 raise ThrottledError(
                     f"{'leads to ' if led else ''}{host}, which has no turn for it now",
                     status=0,
-                    retry_after_seconds=turn.again_seconds,
+                    retry_after_seconds=granted.again_seconds,
                 )
-            await self._steady.sleep(max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds))
+            await self._steady.sleep(max(_SHORTEST_PAUSE_SECONDS, granted.again_seconds))
 
 
 P = ParamSpec("P")
@@ -233,7 +233,13 @@ class Visit:
             lambda: ports.config.current().stage.user_agent,
         )
         self._politeness = PolitenessClient(
-            ports.hosts, ports.config, self._robots, Turns(steady), who, ports.clock, steady
+            ports.hosts,
+            ports.config,
+            self._robots,
+            LocalScheduler(steady),
+            who,
+            ports.clock,
+            steady,
         )
         self._patient_until = self._steady.now() + patience.for_slots
         self._sent = False
@@ -288,14 +294,14 @@ class Visit:
         """
         while True:
             tree = self._ports.config.current()
-            turns = await threaded(self._politeness.ask, tree, held.queue_key, held.biz, {host: 1})
-            turn, now = turns[host], self._steady.now()
-            if turn.count:
-                await self._steady.sleep(max(0.0, turn.first_at - now))
+            slots = await threaded(self._politeness.ask, tree, held.queue_key, held.biz, {host: 1})
+            granted, now = slots[host], self._steady.now()
+            if granted.count:
+                await self._steady.sleep(max(0.0, granted.first_at - now))
                 return
-            pause = max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds)
+            pause = max(_SHORTEST_PAUSE_SECONDS, granted.again_seconds)
             if now + pause > self._patient_until:
-                why = reason(turn.why).partition(": ")[2]
+                why = reason(granted.why).partition(": ")[2]
                 raise ThrottledError(
                     f"{host} has no turn now: {why}; ask again in {max(1, round(pause))} s",
                     status=0,

@@ -22,7 +22,7 @@ _IN_TIME_SECONDS: Final = 0.01
 
 
 class _Host:
-    __slots__ = ("blocked", "next_at", "permits", "running", "turns")
+    __slots__ = ("blocked", "next_at", "permits", "running", "slots")
 
     def __init__(self) -> None:
         self.permits = 1
@@ -30,11 +30,11 @@ class _Host:
         #: Nothing begins before: turns that come late keep their distance.
         self.next_at = 0.0
         #: Requests that have a turn and have not begun.
-        self.turns = 0
+        self.slots = 0
         self.blocked: deque[LeasedRequest] = deque()
 
 
-class Turns:
+class LocalScheduler:
     """The order in which runners begin what is held. Used from the event loop only.
 
     ``ready`` is what runners take from; for each request that they take, :meth:`end` follows.
@@ -65,11 +65,11 @@ class Turns:
         if host is None:
             return 0
         own = but is not None and self._places.get(but) == key
-        return max(0, host.running + host.turns - own)
+        return max(0, host.running + host.slots - own)
 
     def busy(self) -> dict[HostKey, int]:
         """:meth:`running` of every host that has any."""
-        return {key: host.running + host.turns for key, host in self._hosts.items()}
+        return {key: host.running + host.slots for key, host in self._hosts.items()}
 
     def hosts(self, most: int) -> tuple[HostKey, ...]:
         """Up to so many hosts of :meth:`busy`. May be called from any thread."""
@@ -81,7 +81,7 @@ class Turns:
         if host is None:
             host = self._hosts[held.host] = _Host()
         host.permits = max(1, held.permits)
-        host.turns += 1
+        host.slots += 1
         if held.slot_at is None or held.slot_at <= self._now() + _NEAR_SECONDS:
             self._come(host, held)
         else:
@@ -94,7 +94,7 @@ class Turns:
         host.running -= 1
         for _ in range(min(len(host.blocked), host.permits - host.running)):
             self._come(host, host.blocked.popleft())
-        if not host.running and not host.turns:
+        if not host.running and not host.slots:
             del self._hosts[key]
 
     def go_on(self, held: LeasedRequest, key: HostKey) -> None:
@@ -125,7 +125,7 @@ class Turns:
         slot_at = held.slot_at
         begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
         host.next_at = begun_at + held.interval_seconds
-        host.turns -= 1
+        host.slots -= 1
         host.running += 1
         self._places[held] = held.host
         self.ready.put_nowait(held)
