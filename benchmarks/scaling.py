@@ -30,7 +30,7 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.publishing import write_tree
 from crawlfleet.fleet.models import FLEET_POOL
 from crawlfleet.fleet.redis.registry import RedisWorkers
-from crawlfleet.fleet.redis.staffing import RedisScalingTargets
+from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.ids import State

@@ -43,10 +43,10 @@ from crawlfleet.fleet.lambda_functions import (
     LambdaTrials,
     LambdaWaker,
 )
-from crawlfleet.fleet.machine import MachineFiles
 from crawlfleet.fleet.models import (
     BETWEEN_SECONDS,
     FLEET_POOL,
+    FRESH_MS,
     MOST_BETWEEN,
     Demand,
     Health,
@@ -61,37 +61,35 @@ from crawlfleet.fleet.models import (
     WorkerHealth,
     WorkerHeartbeats,
     WorkerStatus,
+    is_fresh,
 )
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.ports import FailureDetector, PoolBook, ScalingTargets, Ticks, Workers
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
-from crawlfleet.fleet.redis.staffing import RedisScalingTargets, RedisTicks
+from crawlfleet.fleet.redis.scheduler import RedisScalingTargets, RedisTicks
 from crawlfleet.fleet.resources import (
     DEFAULT_GHZ,
     SEEN_SECONDS,
+    MachineFiles,
     MachineReadings,
     Taken,
     function_memory_mb,
 )
 from crawlfleet.fleet.scaling import (
+    AT_ONCE,
     PROBES,
+    CapacityPorts,
     PoolPorts,
     Scaled,
     ScalingPorts,
     allow,
-    scale,
-    scale_all,
-)
-from crawlfleet.fleet.staffing import (
-    AT_ONCE,
-    FRESH_MS,
-    CapacityPorts,
     decided,
-    is_fresh,
     replace_dead,
     replace_missing,
     report_throughput,
+    scale,
+    scale_all,
 )
 from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
-from crawlfleet.fleet.tick_status import Faults, TickPorts, report_fault, report_tick
+from crawlfleet.fleet.ticks import Faults, TickPorts, report_fault, report_tick
 from crawlfleet.requests.ids.issuer import LeasedNumber

@@ -13,4 +13,4 @@ from crawlfleet.fleet.recovery.orphans import (
 from crawlfleet.fleet.recovery.ports import Bizs, ReaperPorts, RecoveryPorts
 from crawlfleet.fleet.recovery.reaper import reap, stand_watch
 from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.fleet.redis.staffing import RedisBizs
+from crawlfleet.fleet.redis.scheduler import RedisBizs

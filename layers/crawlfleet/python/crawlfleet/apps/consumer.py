@@ -44,7 +44,7 @@ from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
-from crawlfleet.fleet.staffing import CapacityPorts
+from crawlfleet.fleet.scaling import CapacityPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
 from crawlfleet.jobs.bidding.bidder import BidderPorts
 from crawlfleet.jobs.bidding.prober import HttpProber

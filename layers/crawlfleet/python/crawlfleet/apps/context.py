@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
     from crawlfleet.fleet.ports import ConcurrencyLimit
     from crawlfleet.fleet.redis.registry import RedisWorkers
-    from crawlfleet.fleet.redis.staffing import RedisScalingTargets
+    from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
     from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
     from crawlfleet.kernel.redis.connection import RedisConnection
     from crawlfleet.kernel.secrets import SecretStore
@@ -131,7 +131,7 @@ class Parts:
     @cached_property
     def targets(self) -> "RedisScalingTargets":
         """How many workers there are to be."""
-        from crawlfleet.fleet.redis.staffing import RedisScalingTargets
+        from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
 
         return RedisScalingTargets(self.redis)
 

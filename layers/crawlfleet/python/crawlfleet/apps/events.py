@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.fleet.models import TickPart
-from crawlfleet.fleet.tick_status import TickPorts, report_fault
+from crawlfleet.fleet.ticks import TickPorts, report_fault
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.models import JobOrder
 from crawlfleet.jobs.mongo.store import MongoJobs

@@ -19,8 +19,8 @@ from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.models import PoolState
 from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
-from crawlfleet.fleet.staffing import decided
+from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
+from crawlfleet.fleet.scaling import decided
 from crawlfleet.jobs.ports import JobStore
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.log import warn

@@ -34,9 +34,9 @@ from crawlfleet.fleet.recovery.orphans import (
 )
 from crawlfleet.fleet.recovery.reaper import stand_watch
 from crawlfleet.fleet.recovery.service import Recovered, recover
-from crawlfleet.fleet.redis.staffing import RedisBizs, RedisTicks
+from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
 from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
-from crawlfleet.fleet.tick_status import Faults, TickPorts, report_tick
+from crawlfleet.fleet.ticks import Faults, TickPorts, report_tick
 from crawlfleet.jobs.background import advance
 from crawlfleet.jobs.bidding.auction import AwardingPorts, award_jobs
 from crawlfleet.jobs.bidding.redis import RedisBoard

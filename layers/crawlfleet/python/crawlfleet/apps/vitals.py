@@ -10,7 +10,7 @@ from crawlfleet.apps.context import Parts
 from crawlfleet.config.validation import digest_of
 from crawlfleet.fleet.models import PoolState, Ticked, WorkersSample
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.fleet.redis.staffing import RedisTicks
+from crawlfleet.fleet.redis.scheduler import RedisTicks
 from crawlfleet.fleet.status import headcount
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.log import warn

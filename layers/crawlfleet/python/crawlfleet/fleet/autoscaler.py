@@ -35,8 +35,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FleetLimits, Needs, Stage, Tree
-from crawlfleet.fleet.models import Demand, QueueDemand, ScalingState, ScalingTarget, Throughput
-from crawlfleet.fleet.staffing import is_fresh
+from crawlfleet.fleet.models import (
+    Demand,
+    QueueDemand,
+    ScalingState,
+    ScalingTarget,
+    Throughput,
+    is_fresh,
+)
 from crawlfleet.requests.queue.stats import KEPT_SECONDS
 
 #: A plan is to be kept with so much of its time used: rates vary, and a worker may die.

@@ -1,26 +1,8 @@
-"""Until when a biz's backlog is to be done, and whether it will be (SPEC.md A12, H4).
+"""Forecast the work ahead of the workers (SPEC.md A12, H4), on which the autoscaler decides.
 
-A plan says how long a request may take from its submission until somebody has dealt with it. The
-planned end is worked out here and nowhere else: the deadline alarm, the monitor's ``late`` and the
-number of workers are three readings of :func:`seconds_left`.
-
-**Who is the latest.** Requests are served in turn. One with ``ahead`` requests up to itself that
-was submitted ``age`` seconds ago is done in time at rates of ``ahead / (planned - age)`` and more,
-and the backlog's planned end is that of whichever asks for the highest rate. Of a burst that is its
-last one: all of it is as old as its oldest. Of a steady stream it is the youngest, which has all of
-its time left, however old the oldest is. So neither "the oldest's age and the forecast" nor "the
-greater of both" is right for both.
-
-**What is known.** Of the last seconds it is known how much was submitted. What waits beyond that is
-taken to have come as evenly as the last of it; what that does not explain came all at once, with
-the oldest. Where nothing is known of the last seconds all is as old as the oldest: that asks for
-the most, never for less.
-
-How fast hosts may be asked, as far as that bounds the workers (SPEC.md H3, H4).
-
-What lies ahead of the workers (SPEC.md A12, H4): the look before it is decided how many to have.
-
-Everything is bounded, whatever is queued: so many hosts are looked at, and so many requests.
+It is bounded, whatever is queued: so many hosts are read, and so many requests. A node of MongoDB
+that is slow to answer must not delay the decision: after one slow answer it is asked nothing more,
+and after some seconds none is. A queue that was not sampled counts as a long one of unknown hosts.
 """
 
 import math
@@ -40,14 +22,75 @@ from crawlfleet.crawling.records.ports import DataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
 from crawlfleet.fleet.ports import QueueSampler
-from crawlfleet.fleet.queue_sampler import EntryHosts
-from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
+from crawlfleet.kernel.hosts import host_of
+from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.requests.models import Entry
 from crawlfleet.requests.ports import RequestStore
 from crawlfleet.requests.queue.ports import Overview
 from crawlfleet.requests.queue.stats import QueueWork
 from crawlfleet.requests.queue.stats import rates as rates_of
+from crawlfleet.requests.routing import candidates
+
+#: No request is looked up when all look-ups of a decision have taken so long together.
+SAMPLING_SECONDS: Final = 10.0
+#: A node that took longer for one request is asked for no more.
+SLOW_SECONDS: Final = 1.0
+
+
+class EntryHosts:
+    """The look-ups of one decision.
+
+    Args:
+        store: Where requests are read.
+        steady: Seconds since some moment, on a clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        store: RequestStore,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._steady = steady
+        self._until = steady() + SAMPLING_SECONDS
+        #: Nodes that were slow, and whether they did not answer in the end.
+        self._slow: dict[str, bool] = {}
+
+    def hosts(
+        self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
+    ) -> tuple[Counter[str], bool]:
+        """The hosts of these, how often each was met, and whether some could not be read."""
+        met: Counter[str] = Counter()
+        unread = False
+        for entry in entries:
+            nodes = {shard.node for shard in candidates(biz, entry.id)}
+            if slow := nodes & self._slow.keys():
+                unread = unread or any(self._slow[node] for node in slow)
+                continue
+            began = self._steady()
+            if began >= self._until:
+                continue
+            try:
+                url = self._url(queue_key, biz, entry.id)
+            except StoreError as error:
+                warn(f"requests of {queue_key.tenant}/{queue_key.biz} could not be read", error)
+                self._note(nodes, began, failed=True)
+                return met, True
+            self._note(nodes, began, failed=False)
+            if url is not None:
+                met[host_of(url)] += 1
+        return met, unread
+
+    def _url(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> str | None:
+        found = self._store.get(queue_key, biz, request_id)
+        return None if found is None else found.request.body.url
+
+    def _note(self, nodes: set[str], began: float, *, failed: bool) -> None:
+        if self._steady() - began >= SLOW_SECONDS:
+            self._slow |= dict.fromkeys(nodes, failed)
 
 
 def allowed_rate(

@@ -142,6 +142,16 @@ class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
     leaving: int = 0
 
 
+#: Beyond this age a decision is nobody's order any more: two ticks have not come.
+FRESH_MS: Final = 150_000
+
+
+def is_fresh(scaling_state: ScalingState) -> bool:
+    """Whether the standing decision still is one to act by."""
+    at_ms = scaling_state.target.at_ms
+    return at_ms > 0 and abs(scaling_state.now_ms - at_ms) <= FRESH_MS
+
+
 class WorkReport(msgspec.Struct, kw_only=True):
     """Counts of one consumer invocation and where its time went, phase by phase in seconds.
 

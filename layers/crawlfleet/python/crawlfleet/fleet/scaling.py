@@ -1,15 +1,18 @@
-"""Scaling (SPEC.md A12, H4, C1): look, decide, act; of each pool by itself.
+"""Scaling (SPEC.md A12, H4, C1): forecast, decide, act; of each pool by itself.
 
-The minute's tick calls it, and an alarm does at once; several may at the same moment. Whatever
-cannot be seen leaves everything as it is: nothing is started blindly.
+The minute's tick scales all pools, and an alarm does at once; several may at the same moment.
+Whatever cannot be read leaves everything as it is: nothing is started blindly.
 
-How many invocations of the workers' function there may be at once (SPEC.md A12).
-
-As many as are wanted, or as many of them as the account has to give.
+Workers have their part in it. Capacity that dies is not to wait for the next tick: whoever reaps a
+worker, or ends because its time is up, starts those that the standing target wants and that are
+missing, of its own pool and of the one that the dead were of. Whoever returns leases at its end
+sees that somebody is there for them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,10 +22,17 @@ from crawlfleet.config.lookup import limits_of, served_queues
 from crawlfleet.fleet import autoscaler as capacity
 from crawlfleet.fleet.autoscaler import decide, reserved
 from crawlfleet.fleet.forecast import ForecastPorts, forecast_demand
-from crawlfleet.fleet.models import Demand, ScalingTarget, target_name
+from crawlfleet.fleet.models import (
+    Demand,
+    ScalingTarget,
+    Throughput,
+    ThroughputReply,
+    WorkReport,
+    is_fresh,
+    target_name,
+)
 from crawlfleet.fleet.ports import ConcurrencyLimit, ScalingTargets, Workers
-from crawlfleet.fleet.staffing import is_fresh, start_missing
-from crawlfleet.kernel.errors import LimitRefusedError, StoreError
+from crawlfleet.kernel.errors import LimitRefusedError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
@@ -252,3 +262,122 @@ def _allowed(
         if noted == target or ports.targets.settle(name, standing, noted):
             return noted, limit
     return target if limit is None else replace(target, allowed=limit), limit
+
+
+#: Workers that are reserved, and called for, at once: a reservation counts for some seconds only.
+AT_ONCE: Final = 40
+
+_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityPorts:
+    """What a worker needs for it.
+
+    ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
+    """
+
+    targets: ScalingTargets
+    workers: Workers
+    waker: Waker
+    pool: str = MAIN_POOL
+    elsewhere: "Mapping[str, CapacityPorts]" = field(default_factory=dict)
+
+
+def replace_missing(ports: CapacityPorts, clock: Clock) -> int:
+    """Start those that are missing; returns how many. Never more than were decided to be needed.
+
+    Nor more than there is room for: calls for others would be refused, and be worth nothing when
+    there is. A decision that is out of date is not acted by: the next tick makes a new one.
+    """
+    try:
+        standing = ports.targets.read(target_name(ports.pool))
+        if not is_fresh(standing):
+            return 0
+        wanted = standing.target.startable
+        return start_missing(ports.workers, ports.waker, wanted, clock)
+    except StoreUnavailableError as error:
+        warn("missing workers could not be started; the next tick starts them", error)
+        return 0
+
+
+def succeed(ports: CapacityPorts, clock: Clock, report: WorkReport) -> int:
+    """Have somebody go on for a worker that has ended and said good-bye; returns how many start.
+
+    One whose time was up is replaced. Of what was handed back somebody has to take care: others may
+    have left in that moment, as they had nothing to do while this one held it.
+    """
+    started = replace_missing(ports, clock) if report.stopped_because == "time" else 0
+    if report.handed_back and not started:
+        started = start_missing(ports.workers, ports.waker, 1, clock)
+    return started
+
+
+def replace_dead(ports: CapacityPorts, pools: Iterable[str], clock: Clock) -> int:
+    """Fill the places of the dead of these pools; those that are not known here wait for the tick.
+
+    Whoever looks on calls for its own pool in any case.
+    """
+    started = replace_missing(ports, clock)
+    for pool in sorted({*pools} - {ports.pool}):
+        other = ports.elsewhere.get(pool)
+        try:
+            started += replace_missing(other, clock) if other is not None else 0
+        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+            warn(f"missing workers of the pool {pool} could not be started", error)
+    return started
+
+
+def start_missing(
+    workers: Workers,
+    waker: Waker,
+    wanted: int,
+    clock: Clock,
+) -> int:
+    """Start those of ``wanted`` that are missing; returns how many.
+
+    Some are reserved and called for before the next are, so that however many there are no
+    reservation ends before its worker can be there.
+
+    Raises:
+        StoreUnavailableError: Redis did not answer.
+    """
+    started = 0
+    while started < wanted:
+        missing = workers.reserve_wake(clock(), wanted, AT_ONCE)
+        if not missing:
+            break
+        try:
+            waker.wake(missing)
+        except StoreUnavailableError as error:
+            # Some may have been started. What was reserved for the others is free in some seconds.
+            warn("workers could not be started; the next tick starts them", error)
+            break
+        started += missing
+    return started
+
+
+def report_throughput(
+    ports: CapacityPorts,
+    worker: str,
+    throughput: Throughput | None,
+    now: datetime,
+    throughputs: Mapping[str, Throughput] = _NONE,
+) -> ThroughputReply | None:
+    """Tell what the worker can do, at all and by ``tenant/biz``; what it is told, if Redis answers.
+
+    While it is away nobody leaves.
+    """
+    try:
+        return ports.targets.report_throughput(
+            target_name(ports.pool), worker, throughput, now, throughputs
+        )
+    except StoreUnavailableError as error:
+        warn("whether this worker is still wanted is not known", error)
+        return None
+
+
+def decided(targets: ScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
+    """The decision that is in force; None where none is."""
+    standing = targets.read(target_name(pool))
+    return standing.target if is_fresh(standing) else None

@@ -17,7 +17,7 @@ from scrapy.http import Response
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, item_fields
 from crawlfleet.crawling.records.normalise import LARGEST_ITEM, refuse_large, wire_of
 from crawlfleet.crawling.records.redis import RedisDataQueue
-from crawlfleet.fleet.redis.staffing import RedisBizs
+from crawlfleet.fleet.redis.scheduler import RedisBizs
 from crawlfleet.kernel.errors import (
     BacklogFullError,
     ConfigError,

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from crawlfleet.config.lookup import ConfigCentre, shares_work
-from crawlfleet.fleet.staffing import CapacityPorts
+from crawlfleet.fleet.scaling import CapacityPorts
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey

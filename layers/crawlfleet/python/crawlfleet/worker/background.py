@@ -16,7 +16,7 @@ from crawlfleet.fleet.models import Throughput, WorkReport
 from crawlfleet.fleet.recovery.reaper import reap
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
 from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.fleet.staffing import replace_dead, report_throughput
+from crawlfleet.fleet.scaling import replace_dead, report_throughput
 from crawlfleet.jobs.background import LOCK as ADVANCING
 from crawlfleet.jobs.background import advance, can_advance
 from crawlfleet.jobs.bidding.auction import OFF_EVERY, award_jobs

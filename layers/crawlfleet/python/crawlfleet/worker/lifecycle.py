@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from crawlfleet.config.lookup import limits_of, served_queues
-from crawlfleet.fleet.staffing import decided
+from crawlfleet.fleet.scaling import decided
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Threaded, to_ms
 from crawlfleet.worker.background import BackgroundTasks

@@ -12,7 +12,7 @@ from crawlfleet.crawling.records.ports import Coverages, Validator
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.fleet.ports import Workers
 from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
-from crawlfleet.fleet.staffing import CapacityPorts
+from crawlfleet.fleet.scaling import CapacityPorts
 from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
 from crawlfleet.jobs.bidding.bidder import BidderPorts

@@ -36,7 +36,7 @@ from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import WorkerStatus, WorkReport
-from crawlfleet.fleet.staffing import succeed
+from crawlfleet.fleet.scaling import succeed
 from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms

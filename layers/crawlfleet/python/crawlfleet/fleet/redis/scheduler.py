@@ -20,6 +20,7 @@ from crawlfleet.fleet.failure_detector import Presence
 from crawlfleet.fleet.models import (
     BETWEEN_SECONDS,
     FLEET_POOL,
+    FRESH_MS,
     MOST_BETWEEN,
     ScalingState,
     ScalingTarget,
@@ -28,7 +29,6 @@ from crawlfleet.fleet.models import (
     Ticked,
     TickPart,
 )
-from crawlfleet.fleet.staffing import FRESH_MS
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
