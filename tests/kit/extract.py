@@ -4,7 +4,22 @@ from crawlfleet.config.rule_validation import MAX_DEPTH, MAX_FIELDS, shape_probl
 from crawlfleet.crawling.extract import encoding
 from crawlfleet.crawling.extract.casts import cast
 from crawlfleet.crawling.extract.compile import Compiled
-from crawlfleet.crawling.extract.coverage import (
+from crawlfleet.crawling.extract.document import guard_html
+from crawlfleet.crawling.extract.encoding import WITHIN, codec_of, declared_label, decode
+from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
+from crawlfleet.crawling.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
+from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract.links import (
+    LINKS_MAX,
+    Addresses,
+    LinkFilter,
+    ended,
+    page_number,
+    site_of,
+    within,
+)
+from crawlfleet.crawling.extract.nesting import DEPTH_MAX, Elements, walk
+from crawlfleet.crawling.records.coverage import (
     LONGEST_NAME,
     MOST_FIELDS,
     MOST_VERSIONS,
@@ -12,19 +27,4 @@ from crawlfleet.crawling.extract.coverage import (
     coverage_of,
     together,
 )
-from crawlfleet.crawling.extract.encoding import WITHIN, codec_of, declared_label, decode
-from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
-from crawlfleet.crawling.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
-from crawlfleet.crawling.extract.html_guard import guard_html
-from crawlfleet.crawling.extract.limits import UnreadableError
-from crawlfleet.crawling.extract.links import (
-    LINKS_MAX,
-    Addresses,
-    Way,
-    ended,
-    page_number,
-    site_of,
-    within,
-)
-from crawlfleet.crawling.extract.nesting import DEPTH_MAX, Elements, walk
 from crawlfleet.crawling.trials.service import try_rule

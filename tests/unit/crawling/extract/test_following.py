@@ -1,7 +1,7 @@
 import pytest
 
 from tests.kit.config import Field, Follow, Reach, Rule, target_problems
-from tests.kit.extract import Way, ended, page_number, site_of, within
+from tests.kit.extract import LinkFilter, ended, page_number, site_of, within
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_names_count_with_their_subdomains_and_nothing_else():
 
 def test_a_link_is_refused_for_the_first_reason_there_is():
     follow = Follow(css="a")
-    way = Way(follow, "a.example", lambda url: "yes" in url, lambda url: "no" in url)
+    way = LinkFilter(follow, "a.example", lambda url: "yes" in url, lambda url: "no" in url)
 
     reasons = [
         way.refusal(url, host)

@@ -13,8 +13,7 @@ import msgspec
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.executors.registry import Registry, check_spider
-from crawlfleet.crawling.executors.scrapy_packages import allow_spiders
+from crawlfleet.crawling.executors.registry import Registry, allow_spiders, check_spider
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.ports import Validator

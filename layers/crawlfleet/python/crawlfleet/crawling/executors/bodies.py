@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from crawlfleet.crawling.executors.limits import UNPACKED_BYTES_MAX
+from crawlfleet.crawling.executors.base import UNPACKED_BYTES_MAX
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page
 

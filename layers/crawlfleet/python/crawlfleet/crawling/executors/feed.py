@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
-from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, read_date
 from crawlfleet.crawling.executors.bodies import open_text
-from crawlfleet.crawling.executors.limits import read_date
 from crawlfleet.crawling.executors.xml import mended
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page

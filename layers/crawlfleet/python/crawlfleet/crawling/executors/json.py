@@ -17,9 +17,15 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Cast, Expression, Field, Name, Rule, Selector, Source
-from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, UsedRule
+from crawlfleet.crawling.executors.base import (
+    RECORD_BYTES_MAX,
+    Context,
+    Executor,
+    Found,
+    Parameters,
+    UsedRule,
+)
 from crawlfleet.crawling.executors.bodies import open_body, open_text
-from crawlfleet.crawling.executors.limits import RECORD_BYTES_MAX
 from crawlfleet.crawling.executors.page import LinkField, MaxPages, further_page, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
 from crawlfleet.crawling.extract.links import page_number

@@ -19,12 +19,14 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.executors.base import Context, Executor, Found
-from crawlfleet.crawling.executors.limits import (
+from crawlfleet.crawling.executors.base import (
     LINK_DEPTH_MAX,
     PAGE_BOUNDS,
     RECORD_BYTES_MAX,
     SKIPPED_REPORTED,
+    Context,
+    Executor,
+    Found,
     Meter,
     PageBounds,
 )

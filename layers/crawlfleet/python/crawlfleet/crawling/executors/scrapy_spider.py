@@ -31,7 +31,7 @@ from msgspec import Meta
 
 from crawlfleet.config.documents.policies import LARGEST_SEED
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
-from crawlfleet.crawling.executors.scrapy_packages import allowed, is_allowed, look_into_folders
+from crawlfleet.crawling.executors.registry import allowed, is_allowed, look_into_folders
 from crawlfleet.crawling.executors.scrapy_wire import (
     NotPortableError,
     item_fields,

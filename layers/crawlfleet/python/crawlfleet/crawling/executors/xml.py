@@ -19,9 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta
 
 from crawlfleet.config.documents.rule import Field, Name, Rule, Selector, Source
-from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, UsedRule
+from crawlfleet.crawling.executors.base import (
+    RECORD_BYTES_MAX,
+    RECORD_ELEMENTS_MAX,
+    Context,
+    Executor,
+    Found,
+    Parameters,
+    UsedRule,
+)
 from crawlfleet.crawling.executors.bodies import STEP, chunks_of, codec_of
-from crawlfleet.crawling.executors.limits import RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX
 from crawlfleet.crawling.executors.page import LinkField, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
 from crawlfleet.kernel.errors import ExtractError, Problem

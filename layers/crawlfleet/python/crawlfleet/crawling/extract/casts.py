@@ -35,7 +35,7 @@ _JSON_DEPTH_MAX: Final = 64
 
 
 def cast(kind: Cast, value: object) -> object:
-    """``value``, a text or what JSON held, as ``kind``.
+    """Convert ``value``, a text or what JSON held, to ``kind``.
 
     Raises:
         UnreadableError: it is none.
@@ -49,7 +49,7 @@ def cast(kind: Cast, value: object) -> object:
 
 
 def to_string(value: object) -> str:
-    """Text as it is, anything else as compact JSON.
+    """Return text as it is, anything else as compact JSON.
 
     >>> to_string(1.5), to_string(True), to_string({"a": [1]})
     ('1.5', 'true', '{"a":[1]}')
@@ -58,7 +58,7 @@ def to_string(value: object) -> str:
 
 
 def to_integer(value: object) -> int:
-    """A whole number of 64 bits with a sign.
+    """Convert to a whole number of 64 bits with a sign.
 
     >>> to_integer("-1,234,567"), to_integer(3.0)
     (-1234567, 3)
@@ -80,7 +80,7 @@ def to_integer(value: object) -> int:
 
 
 def to_number(value: object) -> float:
-    """A finite number.
+    """Convert to a finite number.
 
     >>> to_number("1,234.50"), to_number(3)
     (1234.5, 3.0)
@@ -103,7 +103,7 @@ def to_number(value: object) -> float:
 
 
 def to_boolean(value: object) -> bool:
-    """True or false."""
+    """Convert to true or false."""
     if isinstance(value, bool):
         return value
     key = value.strip().lower() if isinstance(value, str) else value
@@ -114,7 +114,7 @@ def to_boolean(value: object) -> bool:
 
 
 def to_date(value: object) -> str:
-    """ISO 8601 with its zone.
+    """Convert to ISO 8601 with its zone.
 
     >>> to_date("2024-03-05")
     '2024-03-05T00:00:00+00:00'
@@ -142,16 +142,12 @@ def _rfc2822(text: str) -> datetime:
 
 
 def to_json(value: object) -> object:
-    """Text parsed as JSON; what JSON held already as it is."""
+    """Parse text as JSON; keep what JSON held already."""
     return parse_json(value.encode("utf-8", "replace")) if isinstance(value, str) else value
 
 
 def parse_json(text: bytes) -> Any:
-    """A JSON document that a record can hold.
-
-    Raises:
-        UnreadableError: it is none, or nested too deep.
-    """
+    """Parse a JSON document, which must be one that a record can hold."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -161,7 +157,7 @@ def parse_json(text: bytes) -> Any:
 
 
 def _check_storable(value: object) -> None:
-    """MongoDB's limits: depth, 64-bit integers, keys without NUL."""
+    """Check MongoDB's limits: depth, 64-bit integers, keys without NUL."""
     level: list[object] = [value]
     for _ in range(_JSON_DEPTH_MAX):
         below: list[object] = []

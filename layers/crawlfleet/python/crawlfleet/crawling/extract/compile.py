@@ -1,4 +1,4 @@
-"""A rule to a plan, or to the list of its mistakes.
+"""Compile a rule to a plan, or list its validation errors.
 
 Every expression is compiled once; what a field says is turned into one function that reads it.
 """
@@ -12,7 +12,6 @@ from crawlfleet.config.documents.rule import Cast, Field, Follow, Rule, Selector
 from crawlfleet.config.rule_validation import gathers, rule_problems
 from crawlfleet.crawling.extract.engines import (
     Place,
-    Query,
     compile_query,
     engine_of,
     place_inside,
@@ -21,7 +20,16 @@ from crawlfleet.crawling.extract.engines import (
 )
 from crawlfleet.crawling.extract.follow import Follower, Found, Refusals, anchors
 from crawlfleet.crawling.extract.limits import FIELDS_MAX, LEVELS_MAX, UnreadableError
-from crawlfleet.crawling.extract.plan import PAGE, Given, Group, Named, Read, ReadMany
+from crawlfleet.crawling.extract.plan import (
+    PAGE,
+    Finished,
+    Given,
+    Group,
+    Named,
+    Query,
+    Read,
+    ReadMany,
+)
 from crawlfleet.crawling.extract.regex import RegexQuery
 from crawlfleet.crawling.extract.transforms import Chain, Transformed, compile_steps
 from crawlfleet.crawling.extract.validation import combination_problems
@@ -57,11 +65,7 @@ class Plan(NamedTuple):
     def links(
         self, document: Document, depth: int, meta: Mapping[str, Any], refused: Refusals
     ) -> tuple[Link, ...]:
-        """The links to follow, in the page's order and without repeats.
-
-        Raises:
-            UnreadableError: names what could not be read.
-        """
+        """Return the links to follow, in the page's order and without repeats."""
         found: dict[tuple[str, str], Link] = {}
         for number, follower in enumerate(self.followers):
             try:
@@ -71,11 +75,7 @@ class Plan(NamedTuple):
         return tuple(found.values())
 
     def run(self, document: Document) -> list[dict[str, object]]:
-        """The records of the page.
-
-        Raises:
-            UnreadableError: names the field.
-        """
+        """Return the records of the page; an error names the field that cannot be read."""
         if not self.group.fields:
             return []
         if self.items is None:
@@ -95,7 +95,7 @@ class Compiled(NamedTuple):
 
 
 def compile_rule(rule: Rule, facts: Facts, prefix: str = "") -> Compiled:
-    """Compile, or say everything that is wrong; ``prefix`` leads the names of the fields."""
+    """Compile, or list all that is wrong; ``prefix`` leads the names of the fields."""
     compiler = _Compiler(rule.source, facts)
     place: Place = "page"
     items: ReadMany | None = None
@@ -173,8 +173,7 @@ class _Compiler:
         place: Place,
     ) -> Values:
         if field.fact is not None:
-            fact = self.facts.reader(field.fact)
-            return Values(None, str, regex, fact)
+            return Values(None, str, regex, self.facts.reader(field.fact))
         if field.main_text:
             return Values(None, str, regex, lambda document, _: document.main_text)
         take: Any = value_reader(found, field.take, field.attribute, self.source)
@@ -195,8 +194,7 @@ class _Compiler:
         below: Place = found
         if field.type is Cast.JSON and (found not in _JSON or field.transforms):
             below = "json"
-            finish = finisher(field, from_json=False)
-            values = values.finished(finish)
+            values = Finished(values, finisher(field, from_json=False))
         elif regex is not None or field.fact is not None:
             below = "text"
         else:
@@ -205,13 +203,13 @@ class _Compiler:
         return (read_groups if field.list else read_group)(field, values, group)
 
     def steps(self, said: Field | Follow, path: str) -> Chain | None:
-        """The steps that texts go through, if there are any."""
+        """Compile the steps that texts go through, if there are any."""
         chain, problems = compile_steps(said.transforms, path)
         self.problems.extend(problems)
         return chain if said.transforms else None
 
     def follow(self, follow: Follow, path: str) -> Follower:
-        """What finds the links of a page and judges them."""
+        """Compile what finds the links of a page and judges them."""
         self._combinations(follow, "page", path)
         query, regex = self._queries(follow, "page", path)
         engine = engine_of(follow)
@@ -230,7 +228,7 @@ class _Compiler:
         )
 
     def _any(self, expressions: tuple[str, ...], path: str) -> RegexQuery | None:
-        """One expression that finds what any of them does."""
+        """Join expressions to one that finds what any of them does."""
         sound = True
         for number, expression in enumerate(expressions):
             try:

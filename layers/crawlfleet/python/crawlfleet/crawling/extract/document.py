@@ -1,27 +1,30 @@
-"""A page as the engines see it: decoded once, parsed once per engine, and only when asked for.
+"""A page as the engines see it: decoded once, and parsed once per engine, when first asked for.
 
-What people see of HTML, by resiliparse: of a whole page its main text, of a piece all of it.
+Parsers trust nothing. HTML is checked before one sees it for three shapes of markup that cost
+quadratic time: the depth of open elements, the attributes of one tag (each new one is compared with
+all before) and formatting elements (``<b id=1><b id=2>...`` is built again in every later
+paragraph: 50 KB of it fill gigabytes). Counting clears most pages; only the others are walked tag
+by tag (``nesting``). XML has no entities, no DTD and no network. Text is extracted by resiliparse.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.config.documents.rule import Source, Structured
 from crawlfleet.crawling.extract.encoding import decode
-from crawlfleet.crawling.extract.html_guard import guard_html
 from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, Meter, UnreadableError
+from crawlfleet.crawling.extract.nesting import REBUILT_MAX, walk
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
 
 if TYPE_CHECKING:
-    from lxml.etree import _Element
+    from lxml.etree import HTMLParser, XMLParser, _Element
     from selectolax.lexbor import LexborHTMLParser
 
     from crawlfleet.crawling.extract.links import Addresses
-
 
 _NOFOLLOW: Final = frozenset({"nofollow", "none"})
 _ROBOTS: Final = re.compile(rb"<meta[^>]{0,400}robots", re.IGNORECASE)
@@ -46,7 +49,7 @@ class Document:
 
     @cached_property
     def utf8(self) -> bytes:
-        """The body as UTF-8, whatever it came as; most pages are it already, and not copied."""
+        """The body as UTF-8; most pages are it already, and not copied."""
         body, text = self.page.body, self.text
         if text.isascii() and len(text) == len(body) and body.isascii():
             return body
@@ -60,11 +63,7 @@ class Document:
 
     @cached_property
     def guarded(self) -> bytes:
-        """The body as UTF-8, fit for a parser of HTML.
-
-        Raises:
-            UnreadableError: it is built to exhaust one.
-        """
+        """The body as UTF-8, checked by :func:`guard_html`."""
         guard_html(self.utf8)
         return self.utf8
 
@@ -80,32 +79,18 @@ class Document:
 
     @cached_property
     def tree(self) -> _Element:
-        """The page for XPath. HTML deeper than 255 elements ends there.
-
-        Raises:
-            UnreadableError: there is no element in it.
-        """
-        from crawlfleet.crawling.extract.tree import parse_html, parse_xml
-
+        """The page for XPath. HTML deeper than 255 elements ends there."""
         return parse_xml(self.utf8) if self.source == "xml" else parse_html(self.guarded)
 
     @cached_property
     def json(self) -> Any:
-        """The page as JSON.
-
-        Raises:
-            UnreadableError: it is none.
-        """
+        """The page as JSON."""
         from crawlfleet.crawling.extract.casts import parse_json
 
         return parse_json(self.utf8)
 
     def structured(self, kind: Structured) -> list[Any]:
-        """What the page says of itself for machines, one kind of it.
-
-        Raises:
-            UnreadableError: there is too much of it.
-        """
+        """The page's structured data of one kind."""
         if kind not in self._structured:
             from crawlfleet.crawling.extract.structured import structured_of
 
@@ -116,15 +101,12 @@ class Document:
 
     @cached_property
     def main_text(self) -> str:
-        """What people read on the page."""
+        """The text of the page's article."""
         return main_text_of(self.guarded, self.meter)
 
     @cached_property
     def base(self) -> str:
-        """What links on the page are relative to.
-
-        The page's URL, or the ``href`` of its first ``<base>`` where that leads to http(s).
-        """
+        """The base of relative links: the first ``<base>`` that leads to http(s), or the URL."""
         url = self.page.url
         if self.source != "html" or b"<base" not in self.utf8.lower():
             return url
@@ -138,14 +120,14 @@ class Document:
 
     @cached_property
     def addresses(self) -> Addresses:
-        """What makes URLs of the page's links."""
+        """The maker of URLs of the page's links."""
         from crawlfleet.crawling.extract.links import Addresses
 
         return Addresses(self.base)
 
     @cached_property
     def nofollow(self) -> bool:
-        """Whether the page asks that none of its links is followed."""
+        """True where the page asks that none of its links is followed."""
         header = self.page.headers.get("x-robots-tag", "")
         # A header may be for one robot only: "otherbot: nofollow".
         if ":" not in header and _NOFOLLOW & _directives(header):
@@ -160,18 +142,18 @@ class Document:
 
     @cached_property
     def nodes(self) -> int:
-        """Not fewer than the elements of the page, the implied ones aside."""
+        """An upper bound of the page's elements, implied ones aside."""
         return self.utf8.count(b"<") + 16
 
     def named(self, name: str) -> int:
-        """Not fewer than the elements of that name (or of names that begin with it)."""
+        """Return an upper bound of the elements whose names begin so."""
         lower, upper = name.lower().encode(), name.upper().encode()
         count = self.utf8.count(lower) + (self.utf8.count(upper) if upper != lower else 0)
         return min(self.nodes, count + 16)
 
     @cached_property
     def depth(self) -> int:
-        """Not less than the depth of the tree that CSS sees."""
+        """An upper bound of the depth of the tree that CSS sees."""
         for depth in _DEPTHS:
             if self.lexbor.css_first("*>" * depth + "*") is None:
                 return depth
@@ -179,7 +161,7 @@ class Document:
 
     @cached_property
     def tree_depth(self) -> int:
-        """Not less than the depth of the tree that XPath sees."""
+        """An upper bound of the depth of the tree that XPath sees."""
         for depth in _DEPTHS[:5]:
             if not self.tree.xpath("boolean(" + "/*" * (depth + 1) + ")"):
                 return depth
@@ -198,11 +180,7 @@ _DISCUSSION: Final = ("#comments", ".comments", "#disqus_thread")
 
 
 def main_text_of(guarded: bytes, meter: Meter) -> str:
-    """The article of a guarded page: headings, paragraphs and lists, each on lines of its own.
-
-    Raises:
-        UnreadableError: the page is too large.
-    """
+    """Extract the article of a guarded page: headings, paragraphs and lists, each on own lines."""
     size = len(guarded)
     if size > MAIN_TEXT_BYTES_MAX:
         raise UnreadableError(f"main text is read of {MAIN_TEXT_BYTES_MAX:,} bytes at most")
@@ -211,7 +189,7 @@ def main_text_of(guarded: bytes, meter: Meter) -> str:
 
 
 def visible_text(markup: str) -> str:
-    r"""The text of a piece of HTML without scripts and styles, one line a block.
+    r"""Extract the text of a piece of HTML without scripts and styles, one line a block.
 
     >>> visible_text("<p>Nuts &amp; <b>bolts</b><script>x()</script><p>M4")
     'Nuts & bolts\n\nM4'
@@ -237,3 +215,144 @@ def _extracted(markup: str, *, main: bool) -> str:
     except (ValueError, RuntimeError) as error:
         raise UnreadableError(f"the text cannot be read: {error}") from error
     return text
+
+
+#: Elements times tags of a page: were each inside of the one before, a parser would take two to
+#: four seconds.
+_NESTED_MAX: Final = 1_600_000_000
+#: With so few tags, of three bytes at least, there are never that many.
+_MANY_TAGS: Final = 40_000
+#: So many bytes of attributes, of two bytes each, cost it as much.
+_MANY_BYTES: Final = 200_000
+#: With so few tags a page can be blown up to a million elements at most.
+_FEW_TAGS: Final = 2_000
+_NAMES: Final = "b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u"
+#: Formatting elements with attributes: of equal ones HTML keeps three.
+_FORMATTING: Final = rf"<(?i:{_NAMES})[\s/]"
+#: Those that end before another tag begins: they are never built again.
+_ENDED: Final = "|".join(
+    rf"<{name}(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*>[^<]*</{name}>" for name in _NAMES.split("|")
+)
+#: What may be an attribute's value with a ``>`` in it, so that its tag does not end there.
+_QUOTED: Final = r"=[\t\n\f\r ]*(?:\"[^\">]*>|'[^'>]*>)"
+#: More of them are not counted, but walked.
+_QUOTED_MAX: Final = 200
+
+
+def guard_html(body: bytes) -> None:
+    """Refuse a page that is built to exhaust a parser.
+
+    Raises:
+        UnreadableError: it is.
+
+    >>> guard_html(b"<p>hello" * 1000)
+    """
+    size = len(body)
+    if size <= 3 * _FEW_TAGS:
+        return
+    built_again = len(_expression(_FORMATTING).findall(body))
+    # Most pages are let through here, uncounted.
+    if size <= 3 * _MANY_TAGS and built_again * _MANY_TAGS <= REBUILT_MAX:
+        return
+    tags = body.count(b"<")
+    if tags > _FEW_TAGS and built_again * tags > REBUILT_MAX:
+        built_again -= len(_expression(_ENDED).findall(body))
+    rebuilds = tags > _FEW_TAGS and built_again * tags > REBUILT_MAX
+    if rebuilds or _nests(body, tags) or (size > _MANY_BYTES and _long_tags(body)):
+        walk(body, tags)
+
+
+def _nests(body: bytes, tags: int) -> bool:
+    """Tell whether elements may be nested too deep; end tags and line breaks begin none."""
+    if tags <= _MANY_TAGS:
+        return False
+    return tags * (tags - body.count(b"</") - body.count(b"<br>")) > _NESTED_MAX
+
+
+def _long_tags(body: bytes) -> bool:
+    """Tell whether one tag may have too many attributes.
+
+    Up to the first ``>`` it is no longer than the longest stretch between two of them. It goes on
+    to the next one only from within a quoted value, and such values are few on most pages.
+    """
+    quoted = len(_expression(_QUOTED).findall(body))
+    if quoted > _QUOTED_MAX:
+        return True
+    longest = _MANY_BYTES // (quoted + 1)
+    at = 0
+    while at + longest < len(body):
+        at = body.rfind(b">", at + 1, at + longest)
+        if at < 0:
+            return True
+    return False
+
+
+@cache
+def _expression(pattern: str) -> Any:
+    """RE2, which counts several times as fast as Python does."""
+    import re2
+
+    return re2.compile(pattern.encode())
+
+
+_DOCTYPE_END: Final = re.compile(rb"[\[>]")
+
+
+def parse_html(body: bytes) -> _Element:
+    """Parse HTML to its root element; an empty page has one, too."""
+    from lxml import etree
+
+    root = _parsed(body, etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False))
+    return etree.Element("html") if root is None else root
+
+
+def parse_xml(body: bytes) -> _Element:
+    """Parse XML to its root element, without its document type and the entities of that.
+
+    Raises:
+        UnreadableError: there is no element, or entities are declared where none can be.
+
+    >>> parse_xml(b'<!DOCTYPE r [<!ENTITY e SYSTEM "file:///x">]><r>a&e;b</r>').xpath("string()")
+    'ab'
+    """
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        recover=True,
+    )
+    root = _parsed(_without_doctype(body), parser)
+    if root is None:
+        raise UnreadableError("the page holds no element")
+    return root
+
+
+def _parsed(body: bytes, parser: HTMLParser | XMLParser) -> _Element | None:
+    from lxml import etree
+
+    if not body:
+        return None
+    try:
+        # lxml gives None where its stubs promise an element.
+        root: _Element | None = etree.fromstring(body, parser)
+    except (etree.LxmlError, ValueError) as error:
+        raise UnreadableError(f"the page cannot be parsed: {error}") from error
+    return root
+
+
+def _without_doctype(body: bytes) -> bytes:
+    if b"<!ENTITY" not in body:
+        return body
+    start = body.find(b"<!DOCTYPE")
+    mark = _DOCTYPE_END.search(body, start) if start >= 0 else None
+    if mark is not None:
+        end = body.find(b">", body.find(b"]", mark.end())) if mark[0] == b"[" else mark.start()
+        body = body[:start] + body[end + 1 :] if end >= 0 else body[:start]
+    if b"<!ENTITY" in body and b"<!DOCTYPE" in body:
+        raise UnreadableError("the page declares entities")
+    return body

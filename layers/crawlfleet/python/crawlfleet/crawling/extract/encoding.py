@@ -1,13 +1,10 @@
-"""Which encoding a page says it is in: the prescan of the HTML standard (13.2.3.3).
-
-The standard reads the first 1,024 bytes, and then changes its mind when the parser meets a later
-``<meta>``. Both come to the same here: one scan, as far as a head may reasonably reach.
-
-Bytes of a page to text, by the encoding that a browser would take.
+"""Decode the bytes of a page by the encoding that a browser would take.
 
 In the order of the HTML standard (13.2.3.2): byte order mark, the header's charset, what the page
 declares, then detection, which is asked only where the bytes are no UTF-8. Labels mean what the
 Encoding standard says they do on the web: ``iso-8859-1`` is windows-1252, ``gb2312`` is GB 18030.
+For a declaration (13.2.3.3) the standard reads the first 1,024 bytes, and changes its mind when the
+parser meets a later ``<meta>``; here one scan reaches as far as a head reasonably does.
 
 The detector is uchardet, by resiliparse. Of 32 short pages, in 14 languages and the encodings that
 these were written in (tests/unit/crawling/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU
@@ -47,7 +44,7 @@ _RAW: Final = frozenset({b"script", b"style", b"title", b"textarea", b"xmp"})
 
 
 def declared_label(body: bytes) -> str | None:
-    """The label that the page declares, or None.
+    """Return the label that the page declares, or None.
 
     >>> declared_label(b"<!-- <meta charset=koi8-r> --><META content='a; charset=big5' http-equiv="
     ...                b"Content-Type>")
@@ -82,7 +79,7 @@ def _after(head: bytes, end: bytes, at: int) -> int:
 
 
 def _attributes(head: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
-    """The attributes of a tag, the first of each name, and where the tag ends."""
+    """Read the attributes of a tag, the first of each name, and where the tag ends."""
     found: dict[bytes, bytes] = {}
     while attribute := _ATTRIBUTE.match(head, at):
         at = attribute.end()
@@ -106,14 +103,15 @@ def _label(raw: bytes) -> str | None:
     return raw[:60].decode("ascii", "replace").strip() or None
 
 
-_BOMS: Final = (
+#: Byte order marks, with Python's names of the encodings.
+MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_HEADER: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
+CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 #: How much of a page is detected on.
 _DETECTED_WITHIN: Final = 65_536
 
@@ -144,7 +142,7 @@ _PRIVATE_AREA: Final = {byte: 0xF700 + byte for byte in range(0x80, 0x100)}
 
 
 def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
-    r"""The text of a page; what cannot be decoded becomes U+FFFD, nothing raises.
+    r"""Decode a page; what cannot be decoded becomes U+FFFD, nothing raises.
 
     ``declares`` says whether a declaration inside the page counts (HTML and XML).
 
@@ -153,10 +151,10 @@ def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
     >>> decode(b"<meta charset=windows-1251>\xcf", "")[-1]
     'П'
     """
-    for mark, name in _BOMS:
+    for mark, name in MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
-    charset = _HEADER.search(content_type)
+    charset = CHARSET.search(content_type)
     codec = codec_of(charset[1]) if charset else None
     if codec is None and declares:
         codec = _declared(body)
@@ -172,7 +170,7 @@ def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
 
 
 def _is_damaged_utf8(body: bytes, text: str) -> bool:
-    """Is this UTF-8 in which a few bytes went wrong? Chance makes ten right ones to none wrong."""
+    """Tell whether few bytes of UTF-8 went wrong: chance makes ten right ones to none wrong."""
     wrong = text.count("\ufffd")
     beyond_ascii = len(text) - len(body.translate(None, _BEYOND_ASCII))
     return wrong * 11 <= beyond_ascii
@@ -211,13 +209,13 @@ def _detected(body: bytes) -> str:
 
 
 def _misfits(body: bytes, codec: str) -> int:
-    """Characters that no page has: those that are none, and those of private areas."""
+    """Count the characters that no page has: replacements, and those of private areas."""
     return sum(map(len, _MISFITS.findall(body.decode(codec, "replace"))))
 
 
 @lru_cache(maxsize=512)
 def codec_of(label: str) -> str | None:
-    """Python's name for what a label means on the web, or None for what is no label.
+    """Return Python's name for what a label means on the web, or None for what is no label.
 
     >>> codec_of("x-sjis"), codec_of("ISO-8859-1"), codec_of("zlib"), codec_of("utf-7")
     ('cp932', 'cp1252', None, None)

@@ -1,31 +1,39 @@
-"""The four ways to find something, in one shape, so that a field need not know which it uses.
+"""The engines that find something on a page, behind one shape (:class:`.plan.Query`).
 
-Each is compiled for a *place*: the page, or a match of the same engine. A query is loaded with its
-engine's library when the first rule needs it.
+Each query is compiled for a *place*: the page, or a match of the same engine. A query is loaded
+with its engine's library when the first rule needs it. CSS is lexbor's: standard selectors only;
+inside an item they match the item itself too. lexbor tries every way in which ancestors can fill
+``a b c d``: the number of ways grows with the depth of the page to the power of the spaces.
+Selectors with several of them, with ``~``, ``:has`` or ``:nth-...`` are therefore weighed against
+the page before they run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import cache
+from math import comb
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from crawlfleet.config.documents.rule import Selector, Source, Structured, Take
 from crawlfleet.crawling.extract.casts import to_string
-from crawlfleet.crawling.extract.limits import MATCHES_MAX, UnreadableError, bounded
+from crawlfleet.crawling.extract.limits import MATCHES_MAX
+from crawlfleet.crawling.extract.plan import Query
 
 if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
     from crawlfleet.crawling.extract.document import Document
 
-
-#: What a context is.
-#: ``data`` is JSON in which one value and a list of values mean the same.
+#: A kind of context; ``data`` is JSON in which one value and a list of values mean the same.
 Place = Literal["page", "css", "xpath", "json", "data", "text"]
-#: What is taken of a match.
+#: Takes a value of a match.
 ValueReader = Callable[[Any], object]
 EngineName = Literal["css", "xpath", "json"]
 
-#: What reads which source; ``regex`` reads all.
+#: The engines that read a source; ``regex`` reads all.
 READS: dict[Source, tuple[EngineName, ...]] = {
     Source.HTML: ("css", "xpath"),
     Source.XML: ("xpath",),
@@ -34,28 +42,8 @@ READS: dict[Source, tuple[EngineName, ...]] = {
 }
 
 
-class Query(Protocol):
-    """A compiled selector. ``within`` is None for the page."""
-
-    def first(self, document: Document, within: Any) -> Any:
-        """The first match, or None."""
-        ...
-
-    def matches(self, document: Document, within: Any) -> list[Any]:
-        """All matches in document order."""
-        ...
-
-    def count(self, document: Document, within: Any) -> int:
-        """How many there are."""
-        ...
-
-    def some(self, document: Document, within: Any, most: int) -> list[Any]:
-        """The first of them, where more than are kept may be there."""
-        ...
-
-
 def place_inside(selector: Selector, place: Place) -> Place:
-    """What a context is inside of a match of the selector."""
+    """Return the kind of context that a match of the selector is."""
     engine = engine_of(selector)
     if engine == "json" and (selector.structured is not None or place == "data"):
         return "data"
@@ -63,7 +51,7 @@ def place_inside(selector: Selector, place: Place) -> Place:
 
 
 def engine_of(selector: Selector) -> EngineName | None:
-    """The engine that a selector names, ``regex`` aside."""
+    """Return the engine that a selector names, ``regex`` aside."""
     if selector.css is not None:
         return "css"
     if selector.xpath is not None:
@@ -78,92 +66,42 @@ def compile_query(
     place: Place,
     structured: Structured | None = None,
 ) -> Query:
-    """The engine's query for one place, or for the ``structured`` data of a page.
+    """Compile a query for one place, or for the ``structured`` data of a page.
 
     Raises:
         ValueError: says what is wrong with the expression.
     """
     if engine == "css":
-        from crawlfleet.crawling.extract.css import CssQuery
-
         return CssQuery(expression)
     if engine == "xpath":
         from crawlfleet.crawling.extract.xpath import XPathQuery
 
-        query: Query = XPathQuery(expression, xml=source is Source.XML)
-        return query if place == "page" else _InElements(query)
+        return XPathQuery(expression, xml=source is Source.XML)
     from crawlfleet.crawling.extract.jsonpath import JsonPathQuery
 
-    json_query = JsonPathQuery(expression)
+    query = JsonPathQuery(expression)
     if structured is not None:
-        return _Spread(_OfStructured(json_query, structured))
+        return _Spread(_OfPage(query, lambda document: document.structured(structured)))
     if place == "data":
-        return _Spread(json_query)
-    return _OfJsonPage(json_query) if place == "page" else json_query
+        return _Spread(query)
+    return _OfPage(query, lambda document: document.json) if place == "page" else query
 
 
-class _InElements:
-    """XPath gives texts too, and in those there is nothing to find."""
+class _OfPage(Query):
+    """Reads what ``part`` gives of the page."""
 
-    __slots__ = ("_query",)
+    __slots__ = ("_part", "_query")
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, part: Callable[[Document], Any]) -> None:
         self._query = query
+        self._part = part
 
-    def first(self, document: Document, within: Any) -> Any:
-        return self._query.first(document, _element(within))
-
-    def matches(self, document: Document, within: Any) -> list[Any]:
-        return self._query.matches(document, _element(within))
-
-    def count(self, document: Document, within: Any) -> int:
-        return self._query.count(document, _element(within))
-
-    def some(self, document: Document, within: Any, most: int) -> list[Any]:
-        return self._query.some(document, _element(within), most)
+    def some(self, document: Document, within: Any, most: int | None) -> list[Any]:  # noqa: ARG002
+        return self._query.some(document, self._part(document), most)
 
 
-def _element(within: Any) -> Any:
-    if isinstance(within, str):
-        raise UnreadableError("XPath cannot look inside a text or an attribute")
-    return within
-
-
-class _OfJsonPage:
-    __slots__ = ("_query",)
-
-    def __init__(self, query: Query) -> None:
-        self._query = query
-
-    def _page(self, document: Document) -> Any:
-        return document.json
-
-    def first(self, document: Document, within: Any) -> Any:  # noqa: ARG002
-        return self._query.first(document, self._page(document))
-
-    def matches(self, document: Document, within: Any) -> list[Any]:  # noqa: ARG002
-        return self._query.matches(document, self._page(document))
-
-    def count(self, document: Document, within: Any) -> int:  # noqa: ARG002
-        return self._query.count(document, self._page(document))
-
-    def some(self, document: Document, within: Any, most: int) -> list[Any]:  # noqa: ARG002
-        return self._query.some(document, self._page(document), most)
-
-
-class _OfStructured(_OfJsonPage):
-    __slots__ = ("_kind",)
-
-    def __init__(self, query: Query, kind: Structured) -> None:
-        super().__init__(query)
-        self._kind = kind
-
-    def _page(self, document: Document) -> Any:
-        return document.structured(self._kind)
-
-
-class _Spread:
-    """What is a list counts as its members."""
+class _Spread(Query):
+    """Gives the members of each list that is found."""
 
     __slots__ = ("_query",)
 
@@ -173,13 +111,11 @@ class _Spread:
     def first(self, document: Document, within: Any) -> Any:
         return next(iter(self.matches(document, within)), None)
 
-    def matches(self, document: Document, within: Any) -> list[Any]:
-        return bounded(self.some(document, within, MATCHES_MAX + 1))
-
     def count(self, document: Document, within: Any) -> int:
         return len(self.matches(document, within))
 
-    def some(self, document: Document, within: Any, most: int) -> list[Any]:
+    def some(self, document: Document, within: Any, most: int | None) -> list[Any]:
+        most = MATCHES_MAX + 1 if most is None else most
         found: list[Any] = []
         for match in self._query.some(document, within, most):
             if isinstance(match, list):
@@ -190,7 +126,7 @@ class _Spread:
 
 
 def value_reader(place: Place, take: Take, attribute: str | None, source: Source) -> ValueReader:
-    """How a value is taken of a match of that place's engine."""
+    """Return what takes a value of a match of that place's engine."""
     if place == "css":
         if attribute is not None:
             return lambda node: _css_attribute(node, attribute)
@@ -217,10 +153,80 @@ def _css_attribute(node: Any, name: str) -> str | None:
 
 
 def source_text(place: Place, source: Source) -> Callable[[Document, Any], str]:
-    """What a ``regex`` without another selector reads: the context as it was written."""
+    """Return what a ``regex`` without another selector reads: the context as it was written."""
     if place == "page":
         return lambda document, _: document.text
     if place == "json":
         return lambda _, value: to_string(value)
     written = value_reader(place, Take.HTML, None, source)
     return lambda _, match: str(written(match))
+
+
+_OPAQUE: Final = re.compile(r"\"(?:\\.|[^\"\\])*+\"|'(?:\\.|[^'\\])*+'|\[[^\]]*+\]|\\.", re.DOTALL)
+_TIGHT: Final = re.compile(r"\s*([>+~,|()])\s*")
+_SIDEWAYS: Final = re.compile(r"~|:nth-|:only-|:(?:first|last)-of-type")
+
+
+class CssQuery(Query):
+    """A CSS selector.
+
+    Raises:
+        ValueError: lexbor cannot read it.
+    """
+
+    __slots__ = ("_descents", "_sideways", "expression")
+
+    def __init__(self, expression: str) -> None:
+        from selectolax.lexbor import SelectolaxError
+
+        self.expression = expression
+        try:
+            _nothing().css_first(expression)
+        except SelectolaxError as error:
+            raise ValueError("not a CSS selector that lexbor reads") from error
+        except UnicodeEncodeError as error:
+            raise ValueError("not valid Unicode") from error
+        self._descents, self._sideways = weigh(expression)
+
+    def first(self, document: Document, within: LexborNode | None) -> LexborNode | None:
+        """Return the first match in the page, or in ``within``."""
+        self._charge(document)
+        return (within or document.lexbor).css_first(self.expression)
+
+    def some(
+        self, document: Document, within: LexborNode | None, most: int | None
+    ) -> list[LexborNode]:
+        """Return the first ``most`` matches; None is all."""
+        self._charge(document)
+        found = (within or document.lexbor).css(self.expression)
+        return found if most is None or len(found) <= most else found[:most]
+
+    def _charge(self, document: Document) -> None:
+        if self._descents <= 1 and not self._sideways:
+            return
+        nodes = document.nodes
+        units = float(nodes)
+        if self._descents > 1:
+            depth = document.depth
+            units *= comb(depth, min(self._descents, depth // 2))
+        document.meter.spend(units * float(nodes / 2) ** self._sideways)
+
+
+def weigh(expression: str) -> tuple[int, int]:
+    """Count how often a selector searches a whole branch (up or, with ``:has``, down) or siblings.
+
+    >>> weigh("ul li > a[title='x y'] , p"), weigh("li:nth-child(2) ~ li")
+    ((1, 0), (0, 2))
+    """
+    bare = _TIGHT.sub(r"\1", _OPAQUE.sub("x", expression).strip())
+    descents = sum(map(str.isspace, re.sub(r"\s+", " ", bare))) + 2 * bare.count(":has(")
+    if "(" not in bare and "," in bare:
+        descents = max(re.sub(r"\s+", " ", part).count(" ") for part in bare.split(","))
+    return descents, len(_SIDEWAYS.findall(bare.lower()))
+
+
+@cache
+def _nothing() -> LexborHTMLParser:
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser("<p>")

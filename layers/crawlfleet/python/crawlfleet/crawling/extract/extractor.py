@@ -1,11 +1,10 @@
-"""Rules to records: the step of a request's work between its download and its storage.
+"""Apply rules to pages: the step of a request's work between its download and its storage.
 
-One subject a file: ``document`` decodes and parses a page (``encoding``, ``guard``, ``tree``),
-``compile`` turns a rule into a ``plan`` (``combinations`` says what cannot be), ``engines`` gives
-``css``, ``xpath`` and ``jsonpath`` one shape beside ``regex``, ``structured`` and ``visible`` read
-pages in ways of their own, ``values`` takes and narrows, ``transforms`` (``times``), ``casts`` and
-``links`` finish, ``follow`` finds where to go on, ``bounds`` says what a page may cost; ``trial``
-tries a rule on a page. Parsers are loaded by the first rule that needs them.
+One subject a file: ``document`` decodes and parses a page (``encoding``, ``nesting``), ``compile``
+turns a rule into a ``plan`` (``validation`` lists what cannot be), ``engines`` gives CSS, ``xpath``
+and ``jsonpath`` one shape beside ``regex``, ``structured`` reads data for machines, ``values``
+takes and narrows, ``transforms``, ``casts`` and ``links`` finish, ``follow`` finds where to go on,
+``limits`` bounds what a page may cost. Parsers are loaded by the first rule that needs them.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class RuleExtractor:
     def harvest(
         self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
     ) -> Harvest:
-        """The records' fields and the links to follow of a page ``depth`` links into a crawl.
+        """Read the records' fields and the links to follow of a page ``depth`` links into a crawl.
 
         A rule without ``items`` gives one record. ``meta`` is the request's; where the page is one
         of a list it says which one (crawling.extract.links). Links to be read by this rule name
@@ -80,7 +79,7 @@ class RuleExtractor:
     def trial(
         self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
     ) -> tuple[Harvest, dict[str, int]]:
-        """The same, and how many of the page's links are not followed, by reason."""
+        """Harvest, and count the page's links that are not followed, by reason."""
         plan, problems = self._compile(rule)
         if plan is None:
             raise ExtractError(problems[0].field, problems[0].message)
@@ -97,11 +96,7 @@ class RuleExtractor:
         return Harvest(records=tuple(records), links=links, coverage=coverage), refused
 
     def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
-        """The records alone, for those who follow no links.
-
-        Raises:
-            ExtractError: as from :meth:`harvest`.
-        """
+        """Read the records alone; raises as :meth:`harvest`."""
         return list(self.harvest(rule, page).records)
 
     def _compile(self, rule: Rule) -> Compiled:
@@ -125,7 +120,7 @@ class RuleExtractor:
 
 
 def _filled(names: Sequence[str], records: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """Of how many records each field has a value, nothing being one: null, "", [], {}.
+    """Count the records in which each field has a value; null, "", [] and {} are none.
 
     >>> _filled(("a", "b"), ({"a": 0, "b": []}, {"a": False, "b": None}))
     {'a': 2, 'b': 0}
@@ -137,7 +132,7 @@ def _filled(names: Sequence[str], records: Sequence[Mapping[str, object]]) -> di
 
 
 def check_rule(rule: Rule, prefix: str = "") -> list[Problem]:
-    r"""Every mistake of a rule; empty for one that can be put in force.
+    r"""List every validation error of a rule; none for one that can be put in force.
 
     >>> from crawlfleet.config.documents.rule import Field
     >>> print(*check_rule(Rule(fields={"price": Field(css="p[", regex="(")})), sep="\n")
@@ -145,6 +140,3 @@ def check_rule(rule: Rule, prefix: str = "") -> list[Problem]:
     fields.price.regex: missing ): (
     """
     return list(compile_rule(rule, Facts(_now), prefix).problems)
-
-
-__all__ = ["RULES_KEPT", "RuleExtractor", "check_rule"]

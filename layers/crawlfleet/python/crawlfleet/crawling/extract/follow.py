@@ -1,4 +1,4 @@
-"""Links that lead on: found by a rule's ``follow``, made absolute, judged by extract.links."""
+"""Find the links that a rule's ``follow`` names on a page, and judge them by extract.links."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from crawlfleet.crawling.extract.links import (
     REPEATED,
     TOO_MANY,
     UNUSABLE,
+    LinkFilter,
     Search,
-    Way,
     ended,
     host_of,
     is_nowhere,
@@ -29,9 +29,9 @@ from crawlfleet.requests.models import Link
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.engines import EngineName, Query
+    from crawlfleet.crawling.extract.engines import EngineName
     from crawlfleet.crawling.extract.limits import Meter
-    from crawlfleet.crawling.extract.plan import Group
+    from crawlfleet.crawling.extract.plan import Group, Query
     from crawlfleet.crawling.extract.regex import RegexQuery
     from crawlfleet.crawling.extract.transforms import Chain
 
@@ -82,11 +82,7 @@ class Follower:
         found: dict[tuple[str, str], Link],
         refused: Refusals,
     ) -> None:
-        """Add this one's links to ``found``, by URL and rule; count the others in ``refused``.
-
-        Raises:
-            UnreadableError: what the page says cannot be read.
-        """
+        """Add this one's links to ``found``, by URL and rule; count the others in ``refused``."""
         follow, rule = self._follow, self._rule
         candidates = self._candidates(document, refused)
         document.meter.spend(len(candidates) * _LINK_UNITS)
@@ -96,7 +92,7 @@ class Follower:
         deeper = depth if follow.pagination else depth + 1
         taken = self._taken(document, meta) if candidates else {}
         patterns = (_search(one, document.meter) for one in (self._allow, self._deny))
-        way = Way(follow, host_of(document.page.url), *patterns)
+        link_filter = LinkFilter(follow, host_of(document.page.url), *patterns)
         own = document.page.url.partition("#")[0] if not rule else ""
         addresses = document.addresses
         kept = 0
@@ -108,7 +104,7 @@ class Follower:
             url = address.url
             if (url, rule) in found or url == own:
                 _count(refused, REPEATED)
-            elif (why := way.refusal(url, address.host)) is not None:
+            elif (why := link_filter.refusal(url, address.host)) is not None:
                 _count(refused, why)
             elif kept >= follow.limit or len(found) >= LINKS_MAX:
                 _count(refused, TOO_MANY)
@@ -138,7 +134,7 @@ class Follower:
         return texts[:CANDIDATES_MAX]
 
     def _taken(self, document: Document, meta: Mapping[str, Any]) -> dict[str, Any]:
-        """What links take along: of a further page of the list all that its first page had."""
+        """Return the meta of links: of a further page of the list all that its first page had."""
         taken: dict[str, Any] = {}
         if self._follow.pagination:
             taken = {**meta, PAGE_META: page_number(meta) + 1}
@@ -158,7 +154,7 @@ def _search(pattern: RegexQuery | None, meter: Meter) -> Search | None:
 
 
 def anchors(engine: EngineName | None, query: Query, attribute: str) -> Found:
-    """Where the links are in what a query finds: an attribute of elements, or the values."""
+    """Return what reads links of a query's matches: an attribute of elements, or the values."""
     if engine == "css":
 
         def of_nodes(document: Document) -> Iterable[tuple[object, bool]]:

@@ -18,7 +18,8 @@ from jsonpath.parse import Parser
 from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath.stream import TokenStream
 
-from crawlfleet.crawling.extract.limits import MATCHES_MAX, UnreadableError, bounded
+from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract.plan import Query
 from crawlfleet.crawling.extract.regex import RegexQuery
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ _METER: Final = "meter"
 _metering: Final[ContextVar[Meter | None]] = ContextVar("metering", default=None)
 
 
-class JsonPathQuery:
-    """One expression.
+class JsonPathQuery(Query):
+    """A JSONPath expression.
 
     Raises:
         ValueError: it is no JSONPath.
@@ -50,34 +51,15 @@ class JsonPathQuery:
             reason = str(error).partition("\n")[0]
             raise ValueError(f"not a JSONPath: {reason}") from error
 
-    def matches(self, document: Document, within: object) -> list[object]:
-        """All matches in order, JSON's own null among them.
-
-        Raises:
-            UnreadableError: too many, too costly, or nested too deep.
-        """
-        return bounded(self._some(document, within, MATCHES_MAX + 1))
-
-    def first(self, document: Document, within: object) -> object:
-        """The first match, or None."""
-        return next(iter(self._some(document, within, 1)), None)
-
-    def count(self, document: Document, within: object) -> int:
-        """How many there are."""
-        return len(self._some(document, within, None))
-
-    def some(self, document: Document, within: object, most: int) -> list[object]:
-        """The first of them."""
-        return self._some(document, within, most)
-
-    def _some(self, document: Document, within: object, limit: int | None) -> list[object]:
+    def some(self, document: Document, within: object, most: int | None) -> list[object]:
+        """Return the first ``most`` matches, JSON's own null among them; None is all."""
         if not isinstance(within, dict | list):
             # The library would take a text for a document.
             return [within] if str(self._path) == "$" else []
         asked_by = _metering.set(document.meter)
         try:
             found = self._path.finditer(within, filter_context={_METER: document.meter})
-            return [match.obj for match in islice(found, limit)]
+            return [match.obj for match in islice(found, most)]
         except (JSONPathError, RecursionError, ArithmeticError, TypeError) as error:
             raise UnreadableError(f"JSONPath: {str(error).partition(chr(10))[0]}") from error
         finally:
@@ -105,13 +87,9 @@ class _MeteredMatch(JSONPathMatch):
 def _metered(node: JSONPathMatch) -> JSONPathMatch:
     if isinstance(node, _MeteredMatch):
         return node
+    context = node.filter_context()
     return _MeteredMatch(
-        filter_context=node.filter_context(),
-        obj=node.obj,
-        parent=None,
-        parts=(),
-        path="",
-        root=node.root,
+        filter_context=context, obj=node.obj, parent=None, parts=(), path="", root=node.root
     )
 
 

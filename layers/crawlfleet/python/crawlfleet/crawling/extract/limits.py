@@ -1,4 +1,4 @@
-"""What one page may cost: every bound of extraction, and the meter that holds them.
+"""Bound what reading one page by a rule may cost: the limits, and the meter that holds them.
 
 A rule and a page are both the tenant's, and the tenant is taken for the attacker (SPEC.md H5).
 No engine here can be interrupted, so what an expression may cost is estimated before it runs and
@@ -34,7 +34,7 @@ class UnreadableError(Exception):
         super().__init__(message)
 
     def within(self, part: str) -> "UnreadableError":
-        """The same error, seen from one level further out.
+        """Prefix the error's path with one level further out.
 
         >>> UnreadableError("no").within("price").within("offers[2]").path
         'offers[2].price'
@@ -45,7 +45,7 @@ class UnreadableError(Exception):
 
 
 class Meter:
-    """What the page has cost so far."""
+    """The cost of a page so far."""
 
     __slots__ = ("_bytes", "_cpu_seconds", "_deadline", "_units")
 
@@ -56,30 +56,18 @@ class Meter:
         self._deadline = thread_time() + cpu_seconds
 
     def spend(self, units: float) -> None:
-        """Charge before doing.
-
-        Raises:
-            UnreadableError: the page would cost more than it may.
-        """
+        """Charge before doing; raises UnreadableError beyond the bound."""
         self._units += units
         if self._units > UNITS_MAX:
             raise UnreadableError("the rule is too costly for a page of this size and depth")
 
     def tick(self) -> None:
-        """Look at the clock.
-
-        Raises:
-            UnreadableError: the page has taken too long.
-        """
+        """Look at the clock; raises UnreadableError where the page has taken too long."""
         if thread_time() > self._deadline:
             raise UnreadableError(f"the page took more than {self._cpu_seconds:g} CPU seconds")
 
     def keep(self, value: object) -> None:
-        """Charge a value that goes into a record.
-
-        Raises:
-            UnreadableError: the records are larger than they may be.
-        """
+        """Charge a value that goes into a record; raises UnreadableError beyond the bound."""
         size = 8
         if isinstance(value, str):
             size += len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
@@ -90,14 +78,3 @@ class Meter:
         self._bytes += size
         if self._bytes > OUTPUT_BYTES_MAX:
             raise UnreadableError(f"the page gives more than {OUTPUT_BYTES_MAX:,} bytes of values")
-
-
-def bounded(matches: list[object]) -> list[object]:
-    """The matches themselves.
-
-    Raises:
-        UnreadableError: there are too many.
-    """
-    if len(matches) > MATCHES_MAX:
-        raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
-    return matches

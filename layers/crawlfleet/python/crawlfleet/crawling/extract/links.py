@@ -1,9 +1,7 @@
-"""Which links of a page are followed: by depth, domain and pattern (SPEC.md, words: rule).
+"""Make the links of a page absolute, and decide which are followed (SPEC.md, words: rule).
 
-Decided per link from what its rule says and where the page is. Patterns come compiled, because
-whoever applies rules has the engine that is safe for them.
-
-Links made absolute, and fit to be requested.
+Depth, domain and patterns decide. Patterns come compiled, because whoever applies rules has the
+engine that is safe for them.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Links of a page that are followed, over all that its rule says.
 LINKS_MAX: Final = 1_000
-#: Under this name a link's ``meta`` says which page of a list it leads to; the first one is 1.
+#: The key of a link's ``meta`` that says which page of a list it leads to; the first one is 1.
 PAGE_META: Final = "list_page"
 
 #: Why a link is not followed.
@@ -43,7 +41,7 @@ Search = Callable[[str], bool]
 
 
 def page_number(meta: Mapping[str, Any]) -> int:
-    """Which page of its list a request's ``meta`` says it is, from 1.
+    """Return which page of its list a request's ``meta`` says it is, from 1.
 
     >>> page_number({}), page_number({"list_page": 3}), page_number({"list_page": "x"})
     (1, 3, 1)
@@ -53,13 +51,13 @@ def page_number(meta: Mapping[str, Any]) -> int:
 
 
 def ended(follow: Follow, depth: int, meta: Mapping[str, Any]) -> str | None:
-    """Why no link at all is followed from a page so deep, or None."""
+    """Return why no link at all is followed from a page so deep, or None."""
     if follow.pagination:
         return LAST_PAGE if page_number(meta) >= follow.max_pages else None
     return TOO_DEEP if depth >= follow.max_depth else None
 
 
-class Way:
+class LinkFilter:
     """The links of one page that may be followed, by their host and then their URL."""
 
     __slots__ = ("_allow", "_deny", "_domains", "_host", "_known")
@@ -74,7 +72,7 @@ class Way:
         self._known: dict[str, bool] = {}
 
     def refusal(self, url: str, host: str) -> str | None:
-        """Why the link is not followed, or None."""
+        """Return why the link is not followed, or None."""
         near = self._known.get(host)
         if near is None:
             near = self._known[host] = within(self._domains, host, self._host)
@@ -88,7 +86,7 @@ class Way:
 
 
 def within(domains: Reach | tuple[str, ...], host: str, own: str) -> bool:
-    """Whether ``host`` is near enough, seen from a page at the host ``own``.
+    """Tell whether ``host`` is near enough, seen from a page at the host ``own``.
 
     >>> within(Reach.SAME_SITE, "img.shop.co.uk", "www.shop.co.uk")
     True
@@ -106,7 +104,7 @@ def within(domains: Reach | tuple[str, ...], host: str, own: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def site_of(host: str) -> str:
-    """The registrable domain of a host; an address, and a name without one, is its own site.
+    """Return the registrable domain of a host; an address, or a name without one, is its own.
 
     >>> site_of("a.b.example.co.uk"), site_of("127.0.0.1"), site_of("localhost")
     ('example.co.uk', '127.0.0.1', 'localhost')
@@ -140,7 +138,7 @@ _NOWHERE: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
 
 
 def join(base: str, link: str) -> str | None:
-    """The link as seen from ``base``, or None for what is no link at all.
+    """Join a link with ``base``; None for what is no link at all.
 
     >>> join("https://example.org/a/b", "../c?q#f")
     'https://example.org/c?q#f'
@@ -187,12 +185,12 @@ class Addresses:
         self._host = host_of(self._origin)
 
     def of(self, link: str) -> str | None:
-        """The URL, or None where nothing could be requested by it."""
+        """Return the URL, or None where nothing could be requested by it."""
         found = self.find(link)
         return None if found is None else found.url
 
     def find(self, link: str) -> Address | None:
-        """The URL with its host, or None where nothing could be requested by it."""
+        """Return the URL with its host, or None where nothing could be requested by it."""
         whole = link
         link = link.partition("#")[0].strip()
         try:
@@ -246,7 +244,7 @@ def _sound_origin(origin: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of an absolute URL, in lower case.
+    """Return the host of an absolute URL, in lower case.
 
     >>> host_of("https://Shop.example:8080/a"), host_of("http://[::1]:80/")
     ('shop.example', '[::1]')
@@ -261,7 +259,7 @@ def host_of(url: str) -> str:
 
 
 def is_nowhere(link: str) -> bool:
-    """Whether a link is not meant to be requested.
+    """Tell whether a link is not meant to be requested.
 
     >>> is_nowhere("#top"), is_nowhere(" JavaScript:void(0)"), is_nowhere("/top")
     (True, True, False)

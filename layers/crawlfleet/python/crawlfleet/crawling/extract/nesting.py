@@ -1,6 +1,4 @@
-"""What HTML's standard says of elements, as far as it decides what a tag closes (``nesting``).
-
-The walk over a page's tags that shows how deep a parser's open elements can get.
+"""Walk over a page's tags to show how deep a parser's open elements can get.
 
 It keeps open elements as HTML's parser does, as far as it can tell what an end tag closes. Where it
 cannot (``<b><table></b>`` closes nothing), the elements that it closes count as hidden: they may
@@ -114,7 +112,7 @@ _ROWS: Final = _SCOPE - _names("td th")
 
 
 def between_is_sound(name: bytes, between: Sequence[bytes]) -> bool:
-    """Whether an end tag surely closes its element and those that were opened after it.
+    """Tell whether an end tag surely closes its element and those that were opened after it.
 
     >>> between_is_sound(b"div", [b"span", b"p"]), between_is_sound(b"div", [b"table", b"td"])
     (True, False)

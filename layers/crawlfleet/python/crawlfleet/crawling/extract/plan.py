@@ -7,9 +7,9 @@ or a text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from crawlfleet.crawling.extract.limits import CONTEXT_UNITS, UnreadableError
+from crawlfleet.crawling.extract.limits import CONTEXT_UNITS, MATCHES_MAX, UnreadableError
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
@@ -26,20 +26,68 @@ ReadMany = Callable[["Document", Context], Sequence[object]]
 Finish = Callable[["Document", object], object]
 
 
+class Query:
+    """A compiled selector. ``within`` is the match that is searched, None for the page.
+
+    An engine says in :meth:`some` how it finds; it overrides what it does faster otherwise.
+    """
+
+    __slots__ = ()
+
+    def some(self, document: Document, within: Any, most: int | None) -> list[Any]:
+        """Return the first ``most`` matches in document order; None is all."""
+        raise NotImplementedError
+
+    def first(self, document: Document, within: Any) -> Any:
+        """Return the first match, or None."""
+        return next(iter(self.some(document, within, 1)), None)
+
+    def matches(self, document: Document, within: Any) -> list[Any]:
+        """Return all matches.
+
+        Raises:
+            UnreadableError: they are too many, too costly to find, or nested too deep.
+        """
+        found = self.some(document, within, MATCHES_MAX + 1)
+        if len(found) > MATCHES_MAX:
+            raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
+        return found
+
+    def count(self, document: Document, within: Any) -> int:
+        """Count the matches."""
+        return len(self.some(document, within, None))
+
+
 class Given(Protocol):
     """The values that a field finds, before it makes of them what it keeps."""
 
     def single(self, document: Document, context: Context) -> object:
-        """The first value, or None."""
+        """Return the first value, or None."""
         ...
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
-        """All values; one match without a value is a None among them."""
+        """Return all values; one match without a value is a None among them."""
         ...
 
-    def finished(self, finish: Finish) -> Given:
-        """The same values, each in its final form."""
-        ...
+
+class Finished:
+    """The same values, each in its final form."""
+
+    __slots__ = ("_finish", "_given")
+
+    def __init__(self, given: Given, finish: Finish) -> None:
+        self._given = given
+        self._finish = finish
+
+    def single(self, document: Document, context: Context) -> object:
+        """Return the first value, or None."""
+        value = self._given.single(document, context)
+        return None if value is None else self._finish(document, value)
+
+    def several(self, document: Document, context: Context) -> Sequence[object]:
+        """Return all values; one match without a value is a None among them."""
+        values = self._given.several(document, context)
+        return [None if value is None else self._finish(document, value) for value in values]
 
 
 class Named(NamedTuple):
@@ -60,7 +108,7 @@ class Group:
         self.scoped = scoped
 
     def read(self, document: Document, context: Context) -> dict[str, object]:
-        """The fields of one context."""
+        """Read the fields of one context."""
         values: dict[str, object] = {}
         for name, read in self.fields:
             try:
@@ -72,7 +120,7 @@ class Group:
     def read_all(
         self, document: Document, contexts: Sequence[Context], label: str
     ) -> list[dict[str, object]]:
-        """The fields of each context; errors carry its number after ``label``."""
+        """Read the fields of each context; errors carry its number after ``label``."""
         self.charge(document, len(contexts))
         found: list[dict[str, object]] = []
         for number, context in enumerate(contexts):
@@ -86,12 +134,13 @@ class Group:
         return found
 
     def charge(self, document: Document, contexts: int) -> None:
-        """Branches lie inside each other no deeper than the page is deep."""
+        """Charge the reading of so many contexts before it is done."""
         document.meter.spend(contexts * CONTEXT_UNITS)
         if not self.scoped or not contexts:
             return
         visits = contexts * document.nodes
         if visits * self.scoped > 10_000_000:
+            # Branches lie inside each other no deeper than the page is deep.
             depth = document.depth if document.source == "html" else document.tree_depth
             visits = min(visits, document.nodes * depth)
         document.meter.spend(visits * self.scoped / 4)

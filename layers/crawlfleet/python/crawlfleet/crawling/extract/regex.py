@@ -7,6 +7,7 @@ minute. Nothing can interrupt it. So what a search may cost at worst is bounded 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, UnreadableError
@@ -63,11 +64,10 @@ class RegexQuery:
             meter.tick()
 
     def first(self, text: str, meter: Meter | None = None) -> str | None:
-        """The first match, or None; also None where the group took no part in it.
+        """Return the first match; None without one, or where the group took no part in it.
 
         Raises:
-            UnreadableError: the text is too long for the expression, or the page has taken too
-                long already.
+            UnreadableError: the text is too long for the expression, or the page took too long.
         """
         self._afford(len(text), meter)
         found = self._pattern.search(text)
@@ -75,22 +75,21 @@ class RegexQuery:
         return value
 
     def found_in(self, text: str, meter: Meter | None = None) -> bool:
-        """Whether there is a match.
-
-        Raises:
-            UnreadableError: as :meth:`first`.
-        """
+        """Tell whether there is a match; raises as :meth:`first`."""
         self._afford(len(text), meter)
         return self._pattern.search(text) is not None
 
     def values(self, text: str, meter: Meter) -> list[str]:
-        """All matches in order, without those in which the group took no part.
+        """Return all matches in order, without those in which the group took no part.
 
         Raises:
-            UnreadableError: too many, or too long to find.
+            UnreadableError: they are too many, or take too long to find.
         """
+        groups = (found[self._group] for found in self._matches(text, meter))
+        return [value for value in groups if value is not None]
+
+    def _matches(self, text: str, meter: Meter) -> Iterator[Any]:
         self._afford(len(text), meter)
-        values: list[str] = []
         at = 0
         for count, found in enumerate(self._pattern.finditer(text)):
             if count >= MATCHES_MAX:
@@ -100,12 +99,10 @@ class RegexQuery:
             if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
                 meter.tick()
             at = found.end()
-            if found[self._group] is not None:
-                values.append(found[self._group])
-        return values
+            yield found
 
     def replacement(self, template: str) -> list[str | int]:
-        r"""A template's texts and the numbers of the groups between them.
+        r"""Split a template into its texts and the numbers of the groups between them.
 
         Raises:
             ValueError: it names a group that the expression has not.
@@ -135,20 +132,10 @@ class RegexQuery:
         return [*parts, text]
 
     def replaced(self, text: str, replacement: list[str | int], meter: Meter) -> str:
-        """The text with every match replaced.
-
-        Raises:
-            UnreadableError: too many matches, too long to find, or the text would become too long.
-        """
-        self._afford(len(text), meter)
+        """Replace every match; raises as :meth:`values`, or where the text would be too long."""
         parts: list[str] = []
         at = size = 0
-        for count, found in enumerate(self._pattern.finditer(text)):
-            if count >= MATCHES_MAX:
-                raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
-            meter.spend((len(text) - at) / 100)
-            if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
-                meter.tick()
+        for found in self._matches(text, meter):
             new = "".join(p if isinstance(p, str) else found[p] or "" for p in replacement)
             parts += [text[at : found.start()], new]
             size += len(new)

@@ -1,4 +1,4 @@
-"""What an HTML page says of itself for machines: microdata, JSON-LD, OpenGraph, by extruct.
+"""Structured data of an HTML page: microdata, JSON-LD and OpenGraph, by extruct.
 
 All three have one shape: a list of things as JSON writes them, ``@type`` being what each one is.
 Members of a JSON-LD ``@graph`` stand beside the other things. What one script or tag gets wrong
@@ -50,12 +50,12 @@ _GRAPH: Final = "@graph"
 def structured_of(
     kind: Structured, guarded: bytes, meter: Meter, base: Callable[[], str]
 ) -> list[Any]:
-    """The things of one kind on a guarded page, in its order.
+    """Return the things of one kind on a guarded page, in its order.
 
     ``base`` is asked for only where links are looked into.
 
     Raises:
-        UnreadableError: the page is too large, or says too much.
+        UnreadableError: the page is too large, or has too many things.
     """
     size = len(guarded)
     if size > PAGE_BYTES_MAX:
@@ -112,7 +112,7 @@ def _of_script(script: html.HtmlElement, meter: Meter) -> list[Any]:
 
 
 def _leniently(script: html.HtmlElement, text: str, meter: Meter) -> list[Any]:
-    """JSON with comments, line ends inside of texts and commas too many, as sites write it."""
+    """Read JSON with comments, line ends inside of texts and commas too many, as sites write it."""
     if len(text) > LENIENT_MAX:
         return []
     meter.spend(len(text) * _LENIENT_CHARACTER_UNITS)
@@ -172,7 +172,7 @@ def _opengraph(tree: html.HtmlElement) -> list[Any]:
 
 
 def _storable(thing: Any) -> Any:
-    """The thing as records hold it, or None."""
+    """Return the thing as records hold it, or None."""
     if not isinstance(thing, dict | list):
         return None
     try:

@@ -1,6 +1,4 @@
-"""Dates as sites write them, to ISO 8601 (a step of ``transforms``).
-
-The steps of a field at work: each turns texts into texts, within bounds (config.documents.rule).
+"""The transforms of a field at work: each turns texts into texts (config.documents.rule).
 
 Expressions run on RE2. What a step may give is bounded like everything else that a page gives, and
 checked after each step, so that no step can blow up what the one before it left.
@@ -26,7 +24,7 @@ from crawlfleet.kernel.errors import Problem
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
     from crawlfleet.crawling.extract.limits import Meter
-    from crawlfleet.crawling.extract.plan import Context, Finish, Given
+    from crawlfleet.crawling.extract.plan import Context, Given
 
 
 #: A date is no longer than that.
@@ -34,7 +32,7 @@ _LONGEST: Final = 100
 
 
 def compile_date(step: DateFormats) -> Callable[[str], str]:
-    """What reads a date by the first format that fits.
+    """Return what reads a date as sites write it, by the first format that fits, to ISO 8601.
 
     Raises:
         ValueError: ``key: what is wrong with it``.
@@ -101,7 +99,7 @@ class Chain:
         self._steps = tuple(steps)
 
     def run(self, document: Document, texts: list[str]) -> list[str]:
-        """The texts after all steps.
+        """Return the texts after all steps.
 
         Raises:
             UnreadableError: a step cannot read a text, or they become too many or too long.
@@ -126,46 +124,31 @@ class Chain:
 class Transformed:
     """The values of a field after its steps. ``gathers``: they are of all matches together."""
 
-    __slots__ = ("_chain", "_finish", "_gathers", "_inner", "_strip")
+    __slots__ = ("_chain", "_gathers", "_inner", "_strip")
 
-    def __init__(
-        self,
-        inner: Given,
-        chain: Chain,
-        *,
-        gathers: bool,
-        strip: bool,
-        finish: Finish | None = None,
-    ) -> None:
+    def __init__(self, inner: Given, chain: Chain, *, gathers: bool, strip: bool) -> None:
         self._inner = inner
         self._chain = chain
         self._gathers = gathers
         self._strip = strip
-        self._finish = finish
-
-    def finished(self, finish: Finish) -> Transformed:
-        """The same values, each in its final form."""
-        return Transformed(
-            self._inner, self._chain, gathers=self._gathers, strip=self._strip, finish=finish
-        )
 
     def single(self, document: Document, context: Context) -> object:
-        """The first value, or None."""
+        """Return the first value, or None."""
         if self._gathers:
             raw = self._inner.several(document, context)
         else:
             raw = [self._inner.single(document, context)]
         found = self._run(document, raw)
-        return self._final(document, found[0]) if found else None
+        return found[0] if found else None
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
-        """All values, those of each match in turn."""
+        """Return all values, those of each match in turn."""
         found: list[object] = []
         for raw in self._inner.several(document, context):
             found += self._run(document, [raw])
             if len(found) > MATCHES_MAX:
                 raise UnreadableError(f"more than {MATCHES_MAX:,} values")
-        return [self._final(document, value) for value in found]
+        return found
 
     def _run(self, document: Document, raw: Sequence[object]) -> list[str]:
         texts = [to_string(value) for value in raw if value is not None]
@@ -173,12 +156,9 @@ class Transformed:
             return self._chain.run(document, texts)
         return [t.strip() for t in self._chain.run(document, [t.strip() for t in texts])]
 
-    def _final(self, document: Document, value: object) -> object:
-        return value if self._finish is None else self._finish(document, value)
-
 
 def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | None, list[Problem]]:
-    """The chain, or what is wrong with its expressions, formats and time zones."""
+    """Compile a chain, or list what is wrong with its expressions, formats and time zones."""
     steps: list[tuple[str, float, Together]] = []
     problems: list[Problem] = []
     for number, transform in enumerate(transforms):

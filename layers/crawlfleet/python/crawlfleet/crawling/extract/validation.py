@@ -1,4 +1,4 @@
-"""What a field cannot say at once. One sentence per mistake, each under the key that is wrong."""
+"""Check the combinations of a field's keys: one message an error, under the key that is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENGINES: tuple[EngineName, ...] = ("css", "xpath", "json")
 def combination_problems(
     selector: Selector, source: Source, place: Place, path: str
 ) -> Iterator[Problem]:
-    """Every impossible combination of a field, or of ``items``."""
+    """List every impossible combination of a field, or of ``items``."""
     named: list[EngineName] = [e for e in _ENGINES if getattr(selector, e) is not None]
     other = _elsewhere(selector)
     if len(named) + len(other) > 1:
@@ -46,7 +46,7 @@ def combination_problems(
 
 
 def _elsewhere(selector: Selector) -> list[str]:
-    """What a field says instead of a selector."""
+    """List what a field says instead of a selector."""
     if not isinstance(selector, Field):
         return []
     fact = ["fact"] if selector.fact is not None else []

@@ -10,12 +10,12 @@ from crawlfleet.config.documents.rule import Cast, Field, PageFact
 from crawlfleet.crawling.extract.casts import CASTS, to_string
 from crawlfleet.crawling.extract.limits import MATCH_UNITS, MATCHES_MAX, UnreadableError
 from crawlfleet.crawling.extract.links import join
-from crawlfleet.crawling.extract.plan import Context, Finish, Given, Group, Read
+from crawlfleet.crawling.extract.plan import Context, Finish, Given, Group, Query, Read
 from crawlfleet.crawling.extract.regex import RegexQuery
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.engines import Query, ValueReader
+    from crawlfleet.crawling.extract.engines import ValueReader
 
 
 _MISSING = "missing, and required"
@@ -28,7 +28,7 @@ class Facts:
         self._clock = clock
 
     def reader(self, fact: PageFact) -> Callable[[Document, Context], Any]:
-        """The function that reads one of them."""
+        """Return the function that reads one of them."""
         if fact is PageFact.URL:
             return lambda document, _: _clean(document.page.url)
         if fact is PageFact.STATUS:
@@ -48,7 +48,7 @@ class Values:
     With ``regex`` every value becomes its matches. Without query and ``of`` the context is taken.
     """
 
-    __slots__ = ("_finish", "_of", "_query", "_regex", "_take")
+    __slots__ = ("_of", "_query", "_regex", "_take")
 
     def __init__(
         self,
@@ -56,46 +56,37 @@ class Values:
         take: ValueReader,
         regex: RegexQuery | None,
         of: Callable[[Document, Context], Any] | None,
-        finish: Finish | None = None,
     ) -> None:
         self._query = query
         self._take = take
         self._regex = regex
         self._of = of
-        self._finish = finish
-
-    def finished(self, finish: Finish) -> Values:
-        """The same values, each in its final form."""
-        return Values(self._query, self._take, self._regex, self._of, finish)
 
     def single(self, document: Document, context: Context) -> object:
-        """The first value, or None."""
+        """Return the first value, or None."""
         regex = self._regex
         if regex is not None:
             for text in self._texts(document, context):
                 narrowed = regex.first(text, document.meter)
                 if narrowed is not None:
-                    return self._final(document, narrowed)
+                    return narrowed
             return None
         if self._query is None:
-            value = self._of(document, context) if self._of is not None else self._take(context)
-            return self._final(document, value)
+            return self._of(document, context) if self._of is not None else self._take(context)
         match = self._query.first(document, context)
-        return None if match is None else self._final(document, self._take(match))
+        return None if match is None else self._take(match)
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
-        """All values; one match without a value is a None among them."""
+        """Return all values; one match without a value is a None among them."""
         regex = self._regex
-        if regex is None and self._finish is None:
-            return self._raw(document, context)
         if regex is None:
-            return [self._final(document, value) for value in self._raw(document, context)]
+            return self._raw(document, context)
         found: list[object] = []
         for text in self._texts(document, context):
             found += regex.values(text, document.meter)
             if len(found) > MATCHES_MAX:
                 raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
-        return [self._final(document, value) for value in found]
+        return found
 
     def _raw(self, document: Document, context: Context) -> list[object]:
         if self._query is not None:
@@ -107,14 +98,9 @@ class Values:
     def _texts(self, document: Document, context: Context) -> list[str]:
         return [to_string(v) for v in self._raw(document, context) if v is not None]
 
-    def _final(self, document: Document, value: object) -> object:
-        if self._finish is None or value is None:
-            return value
-        return self._finish(document, value)
-
 
 def finisher(field: Field, *, from_json: bool) -> Finish:
-    """Strips, joins, casts. JSON's own values stay as they are where ``json`` is asked for."""
+    """Return what strips, joins and casts a value; for type json JSON's own stay as they are."""
     strip, absolute, kind = field.strip, field.absolute, field.type
     if kind is Cast.STRING and not absolute and not from_json:
 
@@ -139,7 +125,7 @@ def finisher(field: Field, *, from_json: bool) -> Finish:
 
 
 def read_one(field: Field, values: Given, finish: Finish) -> Read:
-    """A field of one value."""
+    """Read a field of one value."""
     required, default = field.required, field.default
     single = values.single
     refuses_empty = required or default is not None
@@ -158,7 +144,7 @@ def read_one(field: Field, values: Given, finish: Finish) -> Read:
 
 
 def read_list(field: Field, values: Given, finish: Finish) -> Read:
-    """A field of all values; matches without one are left out."""
+    """Read a field of all values; matches without one are left out."""
     if field.type is Cast.STRING and not field.absolute:
         return _read_texts(field, values)
 
@@ -198,7 +184,7 @@ def _read_texts(field: Field, values: Given) -> Read:
 
 
 def read_count(query: Query) -> Read:
-    """A field that is the number of matches."""
+    """Read a field that is the number of matches."""
 
     def read(document: Document, context: Context) -> object:
         document.meter.keep(0)
@@ -208,7 +194,7 @@ def read_count(query: Query) -> Read:
 
 
 def read_count_of(values: Given) -> Read:
-    """A field that is the number of values after narrowing."""
+    """Read a field that is the number of values after narrowing."""
 
     def read(document: Document, context: Context) -> object:
         document.meter.keep(0)
@@ -218,7 +204,7 @@ def read_count_of(values: Given) -> Read:
 
 
 def read_group(field: Field, values: Given, group: Group) -> Read:
-    """A nested item, or None."""
+    """Read a nested item, or None."""
 
     def read(document: Document, context: Context) -> object:
         found = values.single(document, context)
@@ -233,7 +219,7 @@ def read_group(field: Field, values: Given, group: Group) -> Read:
 
 
 def read_groups(field: Field, values: Given, group: Group) -> Read:
-    """All nested items."""
+    """Read all nested items."""
 
     def read(document: Document, context: Context) -> object:
         found = [item for item in values.several(document, context) if item is not None]

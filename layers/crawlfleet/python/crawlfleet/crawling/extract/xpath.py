@@ -4,8 +4,6 @@ In XML, names match whatever their namespace: ``title`` finds every element of t
 ``media:title`` those that the document writes with that prefix. A query may give elements,
 attributes, text, or one string, number or boolean.
 
-Reads XPath well enough to say what it may use and what it may cost.
-
 libxml2 cannot be interrupted, and its cost is a product: every predicate runs once per candidate,
 ``//`` inside one searches a branch, an absolute path the whole page, and each step's results are
 compared with all found before. :class:`Cost` keeps the steps and multiplies them out for a page.
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lxml import etree
 
-from crawlfleet.crawling.extract.limits import UnreadableError, bounded
+from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract.plan import Query
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.extract.document import Document
@@ -63,7 +62,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(expression: str) -> list[Token]:
-    """The tokens of an expression.
+    """Split an expression into tokens.
 
     Raises:
         ValueError: it cannot be XPath 1.0, or names what is not offered.
@@ -118,7 +117,7 @@ def _ends_operand(tokens: list[Token]) -> bool:
 
 
 def qualify(tokens: list[Token]) -> str:
-    """The expression with names matched by local name, prefixed ones as the document writes them.
+    """Match names by local name, prefixed ones as the document writes them.
 
     >>> qualify(tokens_of("//item/media:thumb/@xlink:href"))
     "// * [local-name()='item'] / * [name()='media:thumb'] / @ * [name()='xlink:href']"
@@ -164,7 +163,7 @@ class Cost:
         )
 
     def units(self, nodes: int, depth: int, named: Callable[[str], int]) -> float:
-        """An upper estimate; ``named`` bounds the elements of a name."""
+        """Return an upper estimate; ``named`` bounds the elements of a name."""
         return _units(self._steps, 1.0, nodes, depth, named, top=True)
 
 
@@ -249,8 +248,8 @@ _TEXT: Final = etree.XPath("string()", smart_strings=False)
 Match: TypeAlias = etree._Element | str  # noqa: SLF001
 
 
-class XPathQuery:
-    """One expression. ``xml`` says that names are matched without their namespaces.
+class XPathQuery(Query):
+    """An XPath expression. ``xml`` says that names are matched without their namespaces.
 
     Raises:
         ValueError: it is no XPath 1.0, or uses variables, extensions or, in HTML, prefixes.
@@ -269,25 +268,13 @@ class XPathQuery:
         except (etree.LxmlError, ValueError) as error:
             raise ValueError(f"not an XPath 1.0 expression: {error}") from error
 
-    def matches(self, document: Document, within: etree._Element | None) -> list[Match]:
-        """All matches in document order; a string, number or boolean is one match, as text.
-
-        Raises:
-            UnreadableError: too many, too costly, or the evaluation failed.
-        """
+    def some(
+        self, document: Document, within: etree._Element | None, most: int | None
+    ) -> list[Match]:
+        """Return the first ``most`` matches; a string, number or boolean is one match, as text."""
         found = self._evaluate(document, within)
         if isinstance(found, list):
-            bounded(found)
-        return self._listed(found)
-
-    def some(self, document: Document, within: etree._Element | None, most: int) -> list[Match]:
-        """The first of them."""
-        found = self._evaluate(document, within)
-        return self._listed(found[:most] if isinstance(found, list) else found)
-
-    def _listed(self, found: Any) -> list[Match]:
-        if isinstance(found, list):
-            return [item for item in found if isinstance(item, str | etree._Element)]  # noqa: SLF001
+            return [item for item in found[:most] if isinstance(item, str | etree._Element)]  # noqa: SLF001
         if isinstance(found, bool):
             return ["true" if found else "false"]
         if isinstance(found, float):
@@ -295,16 +282,18 @@ class XPathQuery:
         return [str(found)]
 
     def first(self, document: Document, within: etree._Element | None) -> Match | None:
-        """The first of them."""
+        """Return the first match; more than a field may have are refused here, too."""
         found = self.matches(document, within)
         return found[0] if found else None
 
     def count(self, document: Document, within: etree._Element | None) -> int:
-        """How many there are."""
+        """Count the matches."""
         found = self._evaluate(document, within)
         return len(found) if isinstance(found, list) else 1
 
-    def _evaluate(self, document: Document, within: etree._Element | None) -> Any:
+    def _evaluate(self, document: Document, within: Match | None) -> Any:
+        if isinstance(within, str):
+            raise UnreadableError("XPath cannot look inside a text or an attribute")
         context = document.tree if within is None else within
         if not self._cost.flat:
             document.meter.spend(
@@ -317,7 +306,7 @@ class XPathQuery:
 
 
 def text_of(match: Match) -> str:
-    """The text of an element and all below it; comments and instructions hold none.
+    """Return the text of an element and all below it; comments and instructions hold none.
 
     Raises:
         UnreadableError: it is no Unicode: a reference such as ``&#xD800;`` names half a character.
@@ -329,7 +318,7 @@ def text_of(match: Match) -> str:
 
 
 def html_of(match: Match, *, inner: bool, xml: bool) -> str:
-    """The markup of an element, or of what is in it."""
+    """Return the markup of an element, or (``inner``) of what is in it."""
     if isinstance(match, str):
         return match
     method = "xml" if xml else "html"
@@ -344,11 +333,7 @@ def html_of(match: Match, *, inner: bool, xml: bool) -> str:
 
 
 def attribute_of(match: Match, name: str) -> str | None:
-    """An attribute of an element.
-
-    Raises:
-        UnreadableError: it is no Unicode, as :func:`text_of` says.
-    """
+    """Return an attribute of an element, which must be Unicode as in :func:`text_of`."""
     try:
         return None if isinstance(match, str) else match.get(name)
     except UnicodeDecodeError as error:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.extract.coverage import coverage_of, with_rejected
+from crawlfleet.crawling.records.coverage import coverage_of, with_rejected
 from crawlfleet.crawling.records.normalise import (
     item_of,
     key_of,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
-from crawlfleet.crawling.extract.coverage import MOST_FIELDS, MOST_VERSIONS, countable
+from crawlfleet.crawling.records.coverage import MOST_FIELDS, MOST_VERSIONS, countable
 from crawlfleet.crawling.records.normalise import (
     LEASE_BYTES,
     QUEUE_BYTES,

@@ -33,11 +33,11 @@ from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.lookup import ConfigCentre, biz_of
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.config.validation import ReaderCheck, target_problems
-from crawlfleet.crawling.extract.coverage import countable, coverage_of
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.records.coverage import countable, coverage_of
 from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
 from crawlfleet.crawling.records.ports import Validator
