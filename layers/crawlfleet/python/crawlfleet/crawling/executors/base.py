@@ -1,8 +1,9 @@
-"""What an executor is: a class in a file of its own (SPEC.md B7, B8).
+"""The base class of executors, and the bounds of what one page may cost them (SPEC.md B7, B8, H5).
 
 An executor reads a page where a rule does not. It declares its parameters as a struct and gives
 records and links as it finds them; everything else (downloading, politeness, storage, following
-links, leases) is not its business.
+links, leases) is not its business. What rules read inside of executors is bounded a second time, by
+the rules' own bounds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNPACKED_BYTES_MAX: Final = 67_108_864
 LINKS_MAX: Final = 50_000
 #: Links from where the crawl began; what lies deeper is not followed.
 LINK_DEPTH_MAX: Final = 100
-#: Told one by one of what a page left out; the rest is counted.
+#: Entries that a page left out which are listed; the rest is counted.
 SKIPPED_REPORTED: Final = 100
 #: Bytes of a record as the page writes it: an element, a JSON value, a line.
 RECORD_BYTES_MAX: Final = 2_000_000
@@ -56,7 +57,7 @@ PAGE_BOUNDS: Final = PageBounds()
 
 
 class Meter:
-    """CPU time of one reading, without that of whoever takes what it gives."""
+    """The CPU time of one reading, without that of whoever takes what it gives."""
 
     __slots__ = ("_bounds", "_since", "_spent")
 
@@ -66,19 +67,15 @@ class Meter:
         self._since = thread_time()
 
     def resume(self) -> None:
-        """The reader goes on."""
+        """Go on reading."""
         self._since = thread_time()
 
     def pause(self) -> None:
-        """The reader has given something.
-
-        Raises:
-            ExtractError: the page has taken too long.
-        """
+        """Stop the clock, as the reader has given something; raises as :meth:`tick`."""
         self._spent += self.tick()
 
     def tick(self) -> float:
-        """Look at the clock; returns the seconds since the reader went on.
+        """Look at the clock; return the seconds since the reader went on.
 
         Raises:
             ExtractError: the page has taken too long.
@@ -103,7 +100,7 @@ _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(-\d{2})?\Z", re.ASCII)
 
 
 def read_date(text: str | None) -> datetime | None:
-    """A W3C date (a year or a month alone included) or an RFC 2822 one, or None for what is none.
+    """Read a W3C date (a year or a month alone, too) or an RFC 2822 one; None for what is none.
 
     Without a zone it is taken for UTC.
 
@@ -143,14 +140,14 @@ Found: TypeAlias = Mapping[str, object] | Link | Skipped
 
 
 class Parameters(Document, frozen=True, kw_only=True):
-    """Base of what executors declare: a parameter that is not declared is a mistake.
+    """The base of what executors declare: a parameter that is not declared is an error.
 
     Field types with ``msgspec.Meta`` say what a value may be; one without a default is required.
     """
 
 
 class NoParameters(Parameters, frozen=True, kw_only=True):
-    """There is nothing to say."""
+    """No parameters."""
 
 
 P = TypeVar("P", bound=Parameters)
@@ -168,7 +165,7 @@ class UsedRule(NamedTuple):
 
 
 class Context:
-    """What is known of the page beside itself.
+    """What the executor knows of the page beside itself.
 
     Attributes:
         url: Where redirects ended; what the page's links are relative to.
@@ -198,7 +195,7 @@ class Context:
         self._meter = meter or Meter()
 
     def tick(self) -> None:
-        """To be called now and then by whoever works long without giving anything.
+        """Look at the clock; called now and then by whoever works long without giving anything.
 
         Raises:
             ExtractError: the page has taken too long.
@@ -208,7 +205,7 @@ class Context:
     def link(
         self, url: str, rule: str, *, deeper: int = 1, meta: Mapping[str, Any] | None = None
     ) -> Link | None:
-        """A link from this page, made absolute, or None where nothing could be requested by it.
+        """Make a link of this page absolute; None where nothing could be requested by it.
 
         >>> Context("https://example.org/a/", "list").link("../b#top", "page").url
         'https://example.org/b'
@@ -269,7 +266,7 @@ class Executor(ABC, Generic[P]):
     ``self.rules.harvest(rule, page, context.depth)`` reads it.
     """
 
-    #: What spiders call it: a lower-case letter, then letters, digits and underscores.
+    #: The name that spiders give: a lower-case letter, then letters, digits and underscores.
     name: ClassVar[str]
     #: The struct of its parameters.
     Parameters: ClassVar[type[Parameters]] = NoParameters
@@ -280,7 +277,7 @@ class Executor(ABC, Generic[P]):
 
     @abstractmethod
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """The records and links of a page.
+        """Read the records and links of a page.
 
         Raises:
             ExtractError: names what could not be read.
@@ -289,20 +286,20 @@ class Executor(ABC, Generic[P]):
 
     @classmethod
     def problems(cls, parameters: P) -> Iterable[Problem]:  # noqa: ARG003  for those who override
-        """What is wrong with parameters that are of the right types; places start at them."""
+        """List what is wrong with parameters that are of the right types; places start at them."""
         return ()
 
     @classmethod
     def used_rules(cls, parameters: P) -> Iterable[UsedRule]:  # noqa: ARG003  as above
-        """The rules that it is going to apply."""
+        """List the rules that it is going to apply."""
         return ()
 
     @classmethod
     def fields(cls, parameters: P) -> Iterable[str] | None:  # noqa: ARG003  as above
-        """The names of the fields that its records have, or None where the page says it."""
+        """Name the fields that its records have; None where the page says it."""
         return None
 
     @classmethod
     def starts(cls, parameters: P) -> Iterable[str]:  # noqa: ARG003  as above
-        """The URLs that a crawl begins with, where parameters name any."""
+        """List the URLs that a crawl begins with, where parameters name any."""
         return ()

@@ -1,4 +1,4 @@
-"""Bodies as streams: unpacked while they are read, within bounds; text with its encoding found.
+"""Read bodies as streams: unpacked within bounds as they are read, text with its encoding found.
 
 A file may come packed (``.csv.gz``), whatever the transfer did; it is known by its first bytes.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import codecs
 import io
-import re
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from crawlfleet.crawling.executors.base import UNPACKED_BYTES_MAX
+from crawlfleet.crawling.extract.encoding import CHARSET, MARKS
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page
 
@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 STEP: Final = 65_536
 
 _GZIP: Final = b"\x1f\x8b"
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
-#: What is called so means the other (WHATWG Encoding Standard).
+#: Encodings that web pages mean by these names (WHATWG Encoding Standard).
 _MEANT: Final = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
 #: No encodings of text, or ones that read escapes.
 _REFUSED: Final = frozenset(
@@ -41,21 +33,21 @@ _REFUSED: Final = frozenset(
 
 
 def open_body(page: Page) -> BinaryIO:
-    """The body, unpacked where it is gzip. Reading it raises ExtractError beyond the bound."""
+    """Open the body, unpacked where it is gzip; reading raises ExtractError beyond the bound."""
     if page.body.startswith(_GZIP):
         return io.BufferedReader(_Gunzip(page.body), STEP)
     return io.BytesIO(page.body)
 
 
 def chunks_of(page: Page) -> Iterator[bytes]:
-    """The body in steps."""
+    """Read the body in steps."""
     stream = open_body(page)
     while chunk := stream.read(STEP):
         yield chunk
 
 
 def codec_of(label: str) -> str | None:
-    """Python's name of an encoding of text, or None.
+    """Return Python's name of an encoding of text, or None.
 
     >>> codec_of("ISO-8859-1"), codec_of("utf8"), codec_of("zlib"), codec_of("x-none")
     ('cp1252', 'utf-8', None, None)
@@ -69,7 +61,7 @@ def codec_of(label: str) -> str | None:
 
 
 def open_text(page: Page, encoding: str | None = None) -> io.TextIOWrapper:
-    """The body as text with its line ends as they are; what cannot be decoded becomes U+FFFD.
+    """Open the body as text with its line ends kept; what cannot be decoded becomes U+FFFD.
 
     A byte order mark says the encoding, then the parameter, then the header. Without any of these
     it is UTF-16 where every other byte is zero, UTF-8 where the beginning is, or Windows-1252.
@@ -82,10 +74,10 @@ def open_text(page: Page, encoding: str | None = None) -> io.TextIOWrapper:
 
 
 def _encoding_of(start: bytes, content_type: str, encoding: str | None) -> tuple[str, int]:
-    for mark, name in _MARKS:
+    for mark, name in MARKS:
         if start.startswith(mark):
             return name, len(mark)
-    header = _CHARSET.search(content_type)
+    header = CHARSET.search(content_type)
     for label in (encoding, header[1] if header else None):
         if label is not None and (codec := codec_of(label)) is not None:
             return codec, 0

@@ -1,6 +1,7 @@
 """``csv``: a table of separated values, row by row, however large.
 
-How a file of separated values is written: lines within bounds, and the delimiter found out.
+Rows are read within bounds, the delimiter is found out, and columns become fields. People who write
+tables have decimal commas, so numbers are read by what the spider says of them, not as by rules.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from crawlfleet.crawling.executors.base import Context, Executor, Found, Paramet
 from crawlfleet.crawling.executors.bodies import codec_of, open_text
 from crawlfleet.crawling.executors.page import LinkField, with_links
 from crawlfleet.crawling.executors.runner import BadRecords
+from crawlfleet.crawling.extract.casts import BOOLEANS
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Document, named
@@ -29,10 +31,6 @@ from crawlfleet.requests.models import Skipped
 
 _INT64: Final = 2**63
 _LONGEST: Final = 64
-_BOOLEANS: Final = {
-    "true": True, "yes": True, "on": True, "1": True,
-    "false": False, "no": False, "off": False, "0": False,
-}  # fmt: skip
 _SHOWN: Final = 60
 
 
@@ -54,10 +52,10 @@ class Decimal(StrEnum):
 
 
 class Column(Document, frozen=True, kw_only=True):
-    """Where a field is, by the ``header`` of its column (the field's own name unless it is said).
+    """The place of a field, by the ``header`` of its column (else its own name) or by ``index``.
 
-    Or by ``index``, from 0. An empty cell is ``default``, or a mistake of the row where the column
-    is ``required``.
+    Indexes count from 0. An empty cell is ``default``, or an error of the row where the column is
+    ``required``.
     """
 
     header: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
@@ -84,7 +82,7 @@ class Placed(msgspec.Struct, frozen=True):
     default: str | int | float | bool | None
 
     def value(self, cells: Sequence[str]) -> object:
-        """The field's value in a row.
+        """Return the field's value in a row.
 
         Raises:
             CellError: there is none, or it is of another type.
@@ -100,7 +98,7 @@ class Placed(msgspec.Struct, frozen=True):
 def place_columns(
     columns: Mapping[str, Column], header: Sequence[str] | None, decimal: Decimal
 ) -> list[Placed]:
-    """The columns of a file with this header.
+    """Place the columns of a file with this header.
 
     Raises:
         CellError: names a column that the file does not have.
@@ -121,7 +119,7 @@ def place_columns(
 
 
 def reader(kind: ColumnType, decimal: Decimal) -> Read:
-    """What makes a value of a cell that is not empty.
+    """Return what makes a value of a cell that is not empty.
 
     >>> reader(ColumnType.NUMBER, Decimal.COMMA)("1.234,50")
     1234.5
@@ -162,7 +160,7 @@ def _number(decimal: Decimal, *, whole: bool) -> Read:
 
 
 def _boolean(cell: str) -> object:
-    value = _BOOLEANS.get(cell.strip().lower())
+    value = BOOLEANS.get(cell.strip().lower())
     if value is None:
         raise CellError(f"{cell[:_SHOWN]!r} is not a boolean")
     return value
@@ -209,14 +207,14 @@ class Lines:
         self.row_started = 1
 
     def begin_row(self) -> None:
-        """To be called before each row."""
+        """Begin the next row."""
         self._row = 0
         self.row_started = self.number + 1
         if self.number & 1023 == 0:
             self._context.tick()
 
     def skip(self, count: int) -> None:
-        """Leave out lines."""
+        """Skip lines."""
         for _ in range(count):
             if not self._text.readline(ROW_CHARACTERS_MAX):
                 return
@@ -240,7 +238,7 @@ class Lines:
 
 
 def find_delimiter(sample: str, quote: str | None) -> str:
-    r"""The delimiter that cuts the first rows into equally many cells; a comma where none does.
+    r"""Find the delimiter that cuts the first rows into equally many cells, or a comma.
 
     >>> find_delimiter('name;price\n"a, b";1,5\n"c;d";2,5\n', '"')
     ';'
@@ -278,7 +276,7 @@ def _widths(lines: list[str], delimiter: str, quote: str | None) -> list[int]:
 def reader_of(
     lines: Iterable[str], delimiter: str, quote: str | None, *, strict: bool = True
 ) -> Iterator[list[str]]:
-    """Rows of cells; ``quote`` is None where quotes mean nothing."""
+    """Read rows of cells; ``quote`` is None where quotes mean nothing."""
     if quote is None:
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=strict)
     return csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=strict)
@@ -316,7 +314,7 @@ class CsvFile(Executor[CsvParameters]):
     Parameters = CsvParameters
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """In the file's order; a row's place is the line it begins at."""
+        """Read the rows in order; a row's place is the line it begins at."""
         yield from with_links(self._rows(page, context), self.parameters.link, context)
 
     def _rows(self, page: Page, context: Context) -> Iterator[Found]:
@@ -332,9 +330,8 @@ class CsvFile(Executor[CsvParameters]):
                 while len(cells) > width and not cells[-1]:
                     cells.pop()
                 if len(cells) != width:
-                    yield self._bad(
-                        place, f"has {len(cells)} cells where there are {width} columns"
-                    )
+                    why = f"has {len(cells)} cells where there are {width} columns"
+                    yield self._bad(place, why)
                     continue
             if placed is None:
                 yield dict(zip(table.titles, cells, strict=True))
@@ -355,7 +352,7 @@ class CsvFile(Executor[CsvParameters]):
 
     @classmethod
     def problems(cls, parameters: CsvParameters) -> Iterable[Problem]:
-        """An encoding that there is, marks that differ, columns that can be found."""
+        """Check that the encoding exists, marks differ and columns can be found."""
         if parameters.encoding is not None and codec_of(parameters.encoding) is None:
             yield Problem("encoding", f"{parameters.encoding!r} is no encoding of text")
         for name in ("delimiter", "quote"):
@@ -377,7 +374,7 @@ class CsvFile(Executor[CsvParameters]):
 
     @classmethod
     def fields(cls, parameters: CsvParameters) -> Iterable[str] | None:
-        """Those that are named; without names the file says it."""
+        """Name the given fields; without names the file says it."""
         return parameters.columns or parameters.names or None
 
 
@@ -413,7 +410,7 @@ class _Table:
         return list(self._parameters.names) or _unique(row)
 
     def placed(self) -> list[Placed] | None:
-        """The columns that become fields; None where all do as they are."""
+        """Place the columns that become fields; None where all do as they are."""
         if not self._parameters.columns:
             return None
         try:
@@ -429,26 +426,24 @@ class _Table:
             yield row
 
     def _next(self) -> tuple[str, list[str] | str] | None:
-        """The next row that is not empty, or why there is none at that place."""
-        while True:
+        """Return the next row that is not empty, or why there is none at that place."""
+        row: list[str] | str | None = []
+        while not row and row is not None:
             self._lines.begin_row()
             try:
                 row = next(self._reader, None)
             except csv.Error as error:
-                return f"line {self._lines.row_started}", str(error)
+                row = str(error)
             except TooLongRowError:
                 why = f"a row of more than {ROW_CHARACTERS_MAX:,} characters"
-                return f"line {self._lines.row_started}", f"{why}; is a quote not closed?"
-            if row is None:
-                return None
-            if len(row) > CELLS_MAX:
-                return f"line {self._lines.row_started}", f"has more than {CELLS_MAX:,} cells"
-            if row:
-                return f"line {self._lines.row_started}", row
+                row = f"{why}; is a quote not closed?"
+            if isinstance(row, list) and len(row) > CELLS_MAX:
+                row = f"has more than {CELLS_MAX:,} cells"
+        return None if row is None else (f"line {self._lines.row_started}", row)
 
 
 def _unique(row: Sequence[str]) -> list[str]:
-    """Titles that differ: an empty one has its place, a repeated one the number of the repeat.
+    """Make titles differ: an empty one has its place, a repeated one the number of the repeat.
 
     >>> _unique(["a", "a", "", "a_2"])
     ['a', 'a_3', 'column_3', 'a_2']

@@ -1,6 +1,4 @@
-"""``feed``: RSS and Atom, by feedparser, which gets them made harmless (``feed_text``).
-
-Feeds made harmless before feedparser sees them.
+"""``feed``: RSS and Atom, by feedparser, made harmless before feedparser sees them.
 
 feedparser reads anything, but parts of it take quadratic time on texts that are made for it. So
 libxml2 reads the feed first, within its bounds, and mends what is not well-formed. Texts that
@@ -60,7 +58,7 @@ _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def harmless(page: Page, context: Context) -> bytes:
-    """The feed as UTF-8, well-formed, without a document type, not too deep and not too large.
+    """Write the feed as well-formed UTF-8 without document type, not too deep and not too large.
 
     Raises:
         ExtractError: it is no XML at all, or beyond a bound.
@@ -116,20 +114,20 @@ def _tree(text: str, *, recover: bool) -> _Element | None:
 
 
 def _mended(text: str) -> str:
-    """HTML's entities and bare ampersands as what they mean, no forbidden characters."""
+    """Write HTML's entities and bare ampersands as what they mean; drop forbidden characters."""
     plain = _NO_XML.sub("", text).encode("utf-8", "replace")
     return b"".join(mended(iter([plain]))).decode()
 
 
 class _Guard:
-    """Looks at every text of a feed, as feedparser will have it before it cleans it."""
+    """Bounds the markup of every text of a feed, as feedparser will have it before cleaning it."""
 
     def __init__(self) -> None:
         self._tags = 0
         self._declarations = 0
 
     def look_at(self, root: _Element) -> None:
-        """Take away what is too much.
+        """Take away markup beyond the bounds.
 
         Raises:
             ExtractError: there are too many elements or entries.
@@ -171,7 +169,7 @@ class _Guard:
 
 
 def _is_encoded(element: _Element) -> bool:
-    """Whether feedparser will take the text for base64."""
+    """Tell whether feedparser will take the text for base64."""
     kind = str(element.get("type") or "").lower()
     if str(element.get("mode") or "").lower() == "base64":
         return True
@@ -206,7 +204,7 @@ class Feed(Executor[FeedParameters]):
     Parameters = FeedParameters
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """In the feed's order."""
+        """Read the entries in the feed's order."""
         parsed = _parsed(page, context)
         for number, entry in enumerate(parsed.entries):
             context.tick()
@@ -222,7 +220,7 @@ class Feed(Executor[FeedParameters]):
 
     @classmethod
     def fields(cls, parameters: FeedParameters) -> Iterable[str]:  # noqa: ARG003  the same for all
-        """What feeds say of an entry."""
+        """Name what feeds say of an entry."""
         return (
             *("id", "title", "link", "published", "updated", "summary", "content"),
             *("authors", "tags", "enclosures"),
@@ -272,7 +270,7 @@ def _authors(entry: Any) -> list[str]:
 
 
 def _date(entry: Any, name: str) -> str | None:
-    """The date with its own zone where it says one that is known; else in UTC."""
+    """Return the date with its own zone where it says one that is known; else in UTC."""
     text = dict.get(entry, name)  # feedparser's own look-up warns, and gives another date
     written = read_date(text)
     if written is not None:

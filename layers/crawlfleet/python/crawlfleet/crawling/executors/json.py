@@ -73,12 +73,12 @@ class JsonParameters(Parameters, frozen=True, kw_only=True):
     link: LinkField | None = None
 
     def rule(self, records: str) -> Rule:
-        """What reads the records."""
+        """Make the rule that reads the records."""
         fields = self.fields or {_WHOLE: Field(json="$", type=Cast.JSON)}
         return Rule(source=Source.JSON, items=Selector(json=records), fields=fields)
 
     def next_rule(self) -> Rule | None:
-        """What reads the way to the next page."""
+        """Make the rule that reads the way to the next page."""
         path = self.next_page or self.cursor
         return Rule(source=Source.JSON, fields={_NEXT: Field(json=path)}) if path else None
 
@@ -94,11 +94,13 @@ class JsonFile(Executor[JsonParameters]):
         self._chunks = Chunks(rules, parameters.rule("$[*]"), _array, parameters.bad_records)
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """Records first, then the next page."""
+        """Read records first, then the link to the next page."""
         lines = self._is_lines(page)
         if not lines:
             page = _unpacked(page)
-        found = self._lines(page, context) if lines else self._values(page, context)
+            found = self._values(page, context)
+        else:
+            found = self._chunked(_line_pieces(page, self._chunks.bad), page, context)
         yield from with_links(found, self.parameters.link, context)
         if not lines and page_number(context.meta) < self.parameters.max_pages:
             yield from self._further(page, context)
@@ -108,9 +110,8 @@ class JsonFile(Executor[JsonParameters]):
             return self.parameters.format is JsonFormat.NDJSON
         path = urlsplit(page.url).path.lower().removesuffix(".gz")
         kind = page.content_type.partition(";")[0].strip()
-        return path.endswith((".ndjson", ".jsonl")) or kind.endswith(
-            ("ndjson", "jsonl", "json-seq")
-        )
+        ends = ("ndjson", "jsonl", "json-seq")
+        return path.endswith((".ndjson", ".jsonl")) or kind.endswith(ends)
 
     def _values(self, page: Page, context: Context) -> Iterator[Found]:
         plain = _PLAIN_PATH.match(self.parameters.records)
@@ -122,10 +123,6 @@ class JsonFile(Executor[JsonParameters]):
         names = ["".join(found) for found in _NAME.findall(plain[1])]
         values = enumerate(_cut(page.body, names))
         pieces = (Piece(f"records[{number}]", bytes(value)) for number, value in values)
-        yield from self._chunked(pieces, page, context)
-
-    def _lines(self, page: Page, context: Context) -> Iterator[Found]:
-        pieces = _line_pieces(page, self._chunks.bad)
         yield from self._chunked(pieces, page, context)
 
     def _chunked(
@@ -144,7 +141,7 @@ class JsonFile(Executor[JsonParameters]):
             yield item[_WHOLE] if isinstance(item, dict) else item
 
     def _objects(self, records: Iterable[dict[str, object]]) -> Iterator[Found]:
-        """Without ``fields`` the record is what the one field of it holds."""
+        """Give the records; without ``fields`` each is what its one field holds."""
         for number, record in enumerate(records):
             whole = record if self.parameters.fields else record[_WHOLE]
             if isinstance(whole, dict):
@@ -168,7 +165,7 @@ class JsonFile(Executor[JsonParameters]):
 
     @classmethod
     def problems(cls, parameters: JsonParameters) -> Iterable[Problem]:
-        """One way to the next page, not half of one."""
+        """Check that one whole way leads to the next page."""
         if parameters.next_page is not None and parameters.cursor is not None:
             yield Problem("cursor", "does not go with next_page: it is one or the other")
         if (parameters.cursor is None) != (parameters.cursor_parameter is None):
@@ -180,7 +177,7 @@ class JsonFile(Executor[JsonParameters]):
 
     @classmethod
     def used_rules(cls, parameters: JsonParameters) -> Iterable[UsedRule]:
-        """The records' and the next page's."""
+        """List the rules of the records and of the next page."""
         yield UsedRule(parameters.rule(parameters.records), {"items.json": "records"})
         next_rule = parameters.next_rule()
         if next_rule is not None:
@@ -189,7 +186,7 @@ class JsonFile(Executor[JsonParameters]):
 
     @classmethod
     def fields(cls, parameters: JsonParameters) -> Iterable[str] | None:
-        """Those that are given, or whatever the objects have."""
+        """Name the given fields; without them the objects say it."""
         return parameters.fields or None
 
 
@@ -198,7 +195,7 @@ def _array(pieces: Sequence[bytes]) -> bytes:
 
 
 def _unpacked(page: Page) -> Page:
-    """The page in UTF-8, whatever it came as."""
+    """Return the page in UTF-8, unpacked."""
     text = open_text(page)
     if text.encoding == "utf-8":
         body = open_body(page).read().removeprefix(b"\xef\xbb\xbf")
@@ -209,7 +206,7 @@ def _unpacked(page: Page) -> Page:
 
 
 def _cut(body: bytes, names: Sequence[str]) -> Iterable[msgspec.Raw]:
-    """The values of the array (or object) that the names lead to; none where they lead nowhere."""
+    """Cut out the values of the array (or object) that the names lead to, if they lead to any."""
     if body.count(b",") > _VALUES_MAX:
         raise ExtractError("page", f"holds more than {_VALUES_MAX:,} values")
     try:
@@ -254,7 +251,7 @@ def _line_pieces(page: Page, bad: Callable[[str, str], Skipped]) -> Iterator[Pie
 
 
 def _with_parameter(url: str, name: str, value: str) -> str:
-    """The URL with a query parameter set.
+    """Set a query parameter of the URL.
 
     >>> _with_parameter("https://example.org/api?size=2&after=x", "after", "y z")
     'https://example.org/api?size=2&after=y+z'

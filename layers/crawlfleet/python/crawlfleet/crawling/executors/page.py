@@ -1,8 +1,6 @@
-"""``detail``: the page is one record.
+"""``detail`` (the page is one record) and ``paginated_list`` (a list over several pages).
 
-Links that executors give: to pages that records name, and to the further pages of a list.
-
-``paginated_list``: a list over several pages, each with many records.
+Other executors take from here the links to pages that records name, and to the next page of a list.
 """
 
 import re
@@ -32,7 +30,7 @@ class LinkField(Document, frozen=True, kw_only=True):
     rule: RuleName
 
     def problems(self, fields: Iterable[str]) -> Iterator[Problem]:
-        """What is wrong where records have these fields."""
+        """List what is wrong where records have these fields."""
         there = list(fields)
         if self.field not in there:
             said = f"{self.field!r} is none of the fields; there are {named(there, self.field)}"
@@ -40,7 +38,7 @@ class LinkField(Document, frozen=True, kw_only=True):
 
 
 def with_links(found: Iterable[Found], link: LinkField | None, context: Context) -> Iterator[Found]:
-    """The same, each record followed by the link in it."""
+    """Give what is found, each record followed by the link in it."""
     for item in found:
         yield item
         if link is not None and isinstance(item, Mapping):
@@ -55,14 +53,14 @@ def _links(value: object, rule: str, context: Context) -> Iterator[Link]:
 
 
 def of_harvest(harvest: Harvest, link: LinkField | None, context: Context) -> Iterator[Found]:
-    """What a rule gave; a link that it does not say the reader of is read by this spider."""
+    """Give what a rule gave; a link without a reader is read by this spider."""
     yield from with_links(harvest.records, link, context)
     for found in harvest.links:
         yield found if found.rule else replace(found, rule=context.rule)
 
 
 def further_page(context: Context, url: object, max_pages: int) -> Link | Skipped | None:
-    """The next page of the same list, as deep as this one; None at its end.
+    """Link the next page of the same list, as deep as this one; None at its end.
 
     A page that names itself as the next one is the last.
     """
@@ -84,7 +82,7 @@ class DetailParameters(Parameters, frozen=True, kw_only=True):
     link: LinkField | None = None
 
     def rule(self) -> Rule:
-        """What reads the page."""
+        """Make the rule that reads the page."""
         return Rule(source=self.source, fields=self.fields, follow=self.follow)
 
 
@@ -95,23 +93,23 @@ class Detail(Executor[DetailParameters]):
     Parameters = DetailParameters
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """The record, and the links that it is to be followed by."""
+        """Read the record, and the links to follow."""
         harvest = self.rules.harvest(self.parameters.rule(), page, context.depth, context.meta)
         yield from of_harvest(harvest, self.parameters.link, context)
 
     @classmethod
     def problems(cls, parameters: DetailParameters) -> Iterable[Problem]:
-        """A field to follow has to be one."""
+        """Check that the field to follow is one of the fields."""
         return parameters.link.problems(parameters.fields) if parameters.link else ()
 
     @classmethod
     def used_rules(cls, parameters: DetailParameters) -> Iterable[UsedRule]:
-        """The one that the parameters make."""
+        """List the rule that the parameters make."""
         return (UsedRule(parameters.rule()),)
 
     @classmethod
     def fields(cls, parameters: DetailParameters) -> Iterable[str]:
-        """Those of the rule."""
+        """Name the rule's fields."""
         return parameters.fields
 
 
@@ -142,22 +140,18 @@ class ListParameters(Parameters, frozen=True, kw_only=True):
     link: LinkField | None = None
 
     def rule(self) -> Rule:
-        """What reads the records of a page."""
+        """Make the rule that reads the records of a page."""
         return Rule(source=self.source, items=self.items, fields=self.fields, follow=self.follow)
 
     def next_rule(self) -> Rule | None:
-        """What reads the link to the next page."""
+        """Make the rule that reads the link to the next page."""
         by = self.next_page
         if by is None:
             return None
         element = by.css is not None or (by.xpath is not None and not _GIVES_TEXT.search(by.xpath))
+        href = "href" if element else None
         field = Field(
-            css=by.css,
-            xpath=by.xpath,
-            json=by.json,
-            regex=by.regex,
-            attribute="href" if element else None,
-            absolute=True,
+            css=by.css, xpath=by.xpath, json=by.json, regex=by.regex, attribute=href, absolute=True
         )
         return Rule(source=self.source, fields={_NEXT: field})
 
@@ -174,7 +168,7 @@ class PaginatedList(Executor[ListParameters]):
         self._next = parameters.next_rule()
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """Records first; the page's number goes along in the link's ``meta``."""
+        """Read records first; the page's number goes along in the link's ``meta``."""
         harvest = self.rules.harvest(self._rule, page, context.depth, context.meta)
         yield from of_harvest(harvest, self.parameters.link, context)
         if self._next is None or page_number(context.meta) >= self.parameters.max_pages:
@@ -186,7 +180,7 @@ class PaginatedList(Executor[ListParameters]):
 
     @classmethod
     def problems(cls, parameters: ListParameters) -> Iterable[Problem]:
-        """A start that can be requested, a field to follow that is one."""
+        """Check that the start can be requested and the field to follow is one."""
         if parameters.start_url is not None and (why := problem_with(parameters.start_url)):
             yield Problem("start_url", why)
         if parameters.link is not None:
@@ -194,7 +188,7 @@ class PaginatedList(Executor[ListParameters]):
 
     @classmethod
     def used_rules(cls, parameters: ListParameters) -> Iterable[UsedRule]:
-        """The records' and the next page's."""
+        """List the rules of the records and of the next page."""
         yield UsedRule(parameters.rule())
         next_rule = parameters.next_rule()
         if next_rule is not None:
@@ -202,10 +196,10 @@ class PaginatedList(Executor[ListParameters]):
 
     @classmethod
     def fields(cls, parameters: ListParameters) -> Iterable[str]:
-        """Those of the rule."""
+        """Name the rule's fields."""
         return parameters.fields
 
     @classmethod
     def starts(cls, parameters: ListParameters) -> Iterable[str]:
-        """The first page."""
+        """Begin with the first page."""
         return (parameters.start_url,) if parameters.start_url is not None else ()

@@ -1,11 +1,14 @@
-"""Whether a spider says exactly what its executor declares (SPEC.md B8).
+"""Find executors by name, and check that spiders say what their executors declare (SPEC.md B8).
 
-Which executors there are: built in, of installed packages, and of files dropped into a folder.
+Executors are built in, of installed packages, and of files dropped into a folder. A package names
+its own under the entry point group ``crawlfleet.executors``; in a folder every ``*.py`` that does
+not begin with an underscore is read. Nothing is imported before it is asked for. What is broken is
+listed (:attr:`Registry.problems`) and breaks nothing else; a name that two have belongs to neither,
+so that no spider runs what it does not mean.
 
-An installed package names its own under the entry point group ``crawlfleet.executors``; in a folder
-every ``*.py`` that does not begin with an underscore is looked into. Nothing is imported before it
-is asked for. Something broken is told (:attr:`Registry.problems`) and breaks nothing else; a name
-that two have belongs to neither, so that no spider runs what it does not mean.
+An operator also names here the packages whose Scrapy spiders may run (SPEC.md E1): whoever wires a
+worker says so without importing what reads pages, and a fleet without such spiders never loads
+Scrapy.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,21 +33,21 @@ from crawlfleet.crawling.executors.base import Executor, Parameters, UsedRule
 from crawlfleet.kernel.errors import ConfigError, Problem
 from crawlfleet.kernel.validation import decode, named
 
-#: What the extractor says of a rule's selectors.
+#: Checks a rule's selectors, as the extractor does.
 RuleCheck: TypeAlias = Callable[[Rule], list[Problem]]
 
 _PLACE: Final = "parameters"
 
 
 def unchecked_rule(rule: Rule) -> list[Problem]:  # noqa: ARG001  a RuleCheck
-    """The word of those who carry no parser: nothing."""
+    """Find nothing, for those who carry no parser."""
     return []
 
 
 def read_parameters(
     executor: type[Executor[Any]], spider: Spider
 ) -> tuple[Parameters | None, list[Problem]]:
-    """The parameters as the executor's struct, or None and every mistake, each with its place."""
+    """Read the parameters as the executor's struct, or None and every error with its place."""
     try:
         written = msgspec.json.encode(spider.parameters)
     except (TypeError, ValueError, RecursionError) as error:
@@ -55,7 +59,7 @@ def read_parameters(
 def parameters_problems(
     executor: type[Executor[Any]], spider: Spider, check_rule: RuleCheck
 ) -> list[Problem]:
-    """Every mistake of a spider of this executor; places start at the spider."""
+    """List every error of a spider of this executor; places start at the spider."""
     parameters, problems = read_parameters(executor, spider)
     if parameters is None:
         return problems
@@ -72,7 +76,7 @@ def parameters_problems(
 def _rule_problems(used: UsedRule, check_rule: RuleCheck) -> Iterator[Problem]:
     found = shape_problems(used.rule)
     if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
-        blamed = {problem.field for problem in found}  # one mistake is told once
+        blamed = {problem.field for problem in found}  # one error is listed once
         found += [each for each in check_rule(used.rule) if each.field not in blamed]
     for problem in found:
         field = problem.field
@@ -135,7 +139,7 @@ class Registry:
         self._problems: list[Problem] = []
 
     def names(self) -> tuple[str, ...]:
-        """All names, sorted; one that two have stands here, too."""
+        """Return all names, sorted; one that two have stands here, too."""
         return tuple(sorted(self._sources()))
 
     @property
@@ -145,7 +149,7 @@ class Registry:
         return tuple(self._problems)
 
     def find(self, name: str) -> type[AnyExecutor]:
-        """The executor of that name.
+        """Return the executor of that name.
 
         Raises:
             ConfigError: there is none, two have the name, or it cannot be imported; says which.
@@ -180,10 +184,10 @@ class Registry:
 
     def _all(self) -> Iterator[_Source]:
         for name, place in BUILT_IN.items():
-            yield _Source(name, "crawlfleet", _of_place(name, place))
+            yield _Source(name, "crawlfleet", partial(_named, name, partial(_at, place)))
         for point in sorted(entry_points(group=GROUP)) if self._installed else ():
             where = f"package {point.dist.name}" if point.dist else f"entry point {point.value}"
-            yield _Source(point.name, where, _of_point(point))
+            yield _Source(point.name, where, partial(_named, point.name, point.load))
         for file in sorted(self._folder.glob("*.py")) if self._folder is not None else ():
             if not file.name.startswith("_"):
                 yield from self._of_file(file)
@@ -199,7 +203,7 @@ class Registry:
             self._problems.append(Problem(where, "defines no Executor"))
         for executor in classes:
             try:
-                yield _Source(_checked(executor).name, where, _of_class(executor))
+                yield _Source(_checked(executor).name, where, partial(_checked, executor))
             except _BrokenError as error:
                 self._problems.append(Problem(where, str(error)))
 
@@ -212,32 +216,19 @@ class _Source(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """What should be an executor is none; says why."""
+    """The class is no executor; says why."""
 
 
-def _of_class(executor: type[AnyExecutor]) -> Callable[[], type[AnyExecutor]]:
-    return lambda: executor
-
-
-def _of_place(name: str, place: str) -> Callable[[], type[AnyExecutor]]:
+def _at(place: str) -> Any:
     module, _, attribute = place.partition(":")
-    return lambda: _named(
-        name, _guarded(lambda: getattr(importlib.import_module(module), attribute))
-    )
+    return getattr(importlib.import_module(module), attribute)
 
 
-def _of_point(point: EntryPoint) -> Callable[[], type[AnyExecutor]]:
-    return lambda: _named(point.name, _guarded(point.load))
-
-
-def _guarded(load: Callable[[], Any]) -> Any:
+def _named(name: str, load: Callable[[], Any]) -> type[AnyExecutor]:
     try:
-        return load()
+        executor = load()
     except (Exception, SystemExit) as error:
         raise _BrokenError(_sentence(error)) from error
-
-
-def _named(name: str, executor: Any) -> type[AnyExecutor]:
     if not (inspect.isclass(executor) and issubclass(executor, Executor)):
         raise _BrokenError(f"{executor!r} is no class derived from Executor")
     if _checked(executor).name != name:
@@ -262,7 +253,7 @@ def _checked(executor: type[AnyExecutor]) -> type[AnyExecutor]:
 
 
 def _import_file(file: Path) -> Any:
-    """The module of a file, under a name of its own: it must not pass for a package's."""
+    """Import a file under a name of its own: it must not pass for a package's."""
     name = f"crawlfleet_dropped_in_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -278,7 +269,7 @@ def _import_file(file: Path) -> Any:
 
 
 def _executors_of(module: Any) -> list[type[AnyExecutor]]:
-    """The classes that the module itself defines, bases of others aside."""
+    """List the classes that the module itself defines, bases of others aside."""
     return [
         each
         for each in vars(module).values()
@@ -295,7 +286,7 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {said[:300]}{line}"
 
 
-#: What is built in and installed.
+#: The executors that are built in and installed.
 _DEFAULT: Final = Registry()
 
 
@@ -306,13 +297,10 @@ def check_spider(
     registry: Registry = _DEFAULT,
     check_rule: RuleCheck = unchecked_rule,
 ) -> list[Problem]:
-    r"""Every mistake of a spider; empty for one that can be put in force (SPEC.md B8).
+    r"""List every error of a spider; none for one that can be put in force (SPEC.md B8).
 
-    Args:
-        spider: The configuration.
-        prefix: Leads the names of the fields: ``spiders.news.``.
-        registry: The executors there are.
-        check_rule: The extractor's word on the selectors among the parameters.
+    ``prefix`` leads the names of the fields (``spiders.news.``); ``check_rule`` checks the
+    selectors among the parameters.
 
     >>> from crawlfleet.config.documents.rule import Spider
     >>> wrong = Spider(executor="url_list", parameters={"max_urls": 0, "role": "page"})
@@ -330,10 +318,10 @@ def check_spider(
     return [Problem(f"{prefix}{problem.field}", problem.message) for problem in found]
 
 
-#: What configurations may name wherever nothing else is said: it is what the sample is called.
-DEFAULT: Final = "spiders"
+#: The package that configurations may name wherever nothing else is said: the sample's.
+SAMPLE_PACKAGE: Final = "spiders"
 
-_packages: set[str] = {DEFAULT}
+_packages: set[str] = {SAMPLE_PACKAGE}
 _folders: list[Path] = []
 
 
@@ -352,12 +340,12 @@ def allow_spiders(*packages: str, folder: Path | None = None) -> None:
 
 
 def allowed() -> tuple[str, ...]:
-    """The packages, sorted."""
+    """Return the allowed packages, sorted."""
     return tuple(sorted(_packages))
 
 
 def is_allowed(module: str) -> bool:
-    """Whether a module is one of these packages, or within one.
+    """Tell whether a module is one of these packages, or within one.
 
     >>> is_allowed("spiders.tools"), is_allowed("spiders_of_others"), is_allowed("os")
     (True, False, False)

@@ -1,10 +1,8 @@
-"""Spiders at work: the executor of each, and what it may give (``ports.Executors``).
-
-Records through the rules' reader, so many at a time that neither memory nor patience runs out.
+"""Run the executors of spiders, and bound what they give.
 
 Selectors, casts and their cost belong to whoever applies rules. A streaming executor cuts the page
 into records as they are written, puts some of them into a small page of the same kind, and has the
-rule read that.
+rule read that (:class:`Chunks`): so neither memory nor time runs out.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ class SpiderExecutors:
     def read(
         self, spider: Spider, page: Page, body: Body
     ) -> Iterator[dict[str, object] | Link | Skipped]:
-        """Records, links and what is left out, as they are found; links once each.
+        """Read records, links and what is left out, as they are found; links once each.
 
         Raises:
             ExtractError: names what could not be read, or ``executor`` or a parameter where the
@@ -87,26 +85,17 @@ class SpiderExecutors:
         executor = self.executor(spider)
         meter = Meter(self._bounds)
         context = Context(
-            page.url,
-            body.rule,
-            depth=body.depth,
-            meta=body.meta,
-            now=self._clock(),
-            meter=meter,
+            page.url, body.rule, depth=body.depth, meta=body.meta, now=self._clock(), meter=meter
         )
         return _Bounded(spider.executor, meter, self._bounds).all(executor.read(page, context))
 
     def starts(self, spider: Spider) -> tuple[str, ...]:
-        """The URLs that the spider's parameters begin with, if they name any."""
+        """List the URLs that the spider's parameters begin with, if they name any."""
         executor = self.executor(spider)
         return tuple(executor.starts(executor.parameters))
 
     def executor(self, spider: Spider) -> Executor[Any]:
-        """The executor of a spider, constructed once.
-
-        Raises:
-            ExtractError: the spider is wrong.
-        """
+        """Return the executor of a spider, constructed once; raises as :meth:`read`."""
         last = self._last
         if last is not None and last[0] is spider:
             return last[1]
@@ -143,7 +132,7 @@ class SpiderExecutors:
 
 
 class _Bounded:
-    """What an executor gives of one page, counted, timed and looked at."""
+    """Counts, times and checks what an executor gives of one page."""
 
     def __init__(self, name: str, meter: Meter, bounds: PageBounds) -> None:
         self._name = name
@@ -221,9 +210,9 @@ CHUNK_BYTES: Final = 500_000
 
 
 class BadRecords(StrEnum):
-    """What becomes of a page with a record that cannot be read.
+    """The treatment of a record that cannot be read.
 
-    With ``skip`` the record is left out, and told; with ``fail`` nothing of the page is stored.
+    ``skip`` leaves it out and lists it; with ``fail`` nothing of the page is stored.
     """
 
     SKIP = "skip"
@@ -255,7 +244,7 @@ class Chunks:
     def read(
         self, pieces: Iterable[Piece | Skipped], page: Page, context: Context
     ) -> Iterator[Found]:
-        """Records and links, in the page's order; skipped pieces as they are."""
+        """Read records and links in the page's order; skipped pieces stay as they are."""
         waiting: list[Piece] = []
         size = 0
         for piece in pieces:
@@ -273,7 +262,7 @@ class Chunks:
         yield from self._some(waiting, page, context)
 
     def bad(self, place: str, why: str) -> Skipped:
-        """What is given for a bad record.
+        """Return what is given for a bad record.
 
         Raises:
             ExtractError: bad records are not left out.

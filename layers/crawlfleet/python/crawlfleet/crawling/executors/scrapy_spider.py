@@ -1,17 +1,12 @@
-"""Which packages Scrapy spiders may be of, and where they lie with Scrapy itself (SPEC.md E1).
-
-A file of its own, so that whoever wires a worker can say it without importing what reads pages: the
-worker of a fleet that runs no such spider never sees Scrapy.
-
-``scrapy``: the callbacks of a Scrapy spider, without Scrapy's engine (SPEC.md E1).
+"""``scrapy``: the callbacks of a Scrapy spider, without Scrapy's engine (SPEC.md E1).
 
 The worker has downloaded the page; here it becomes a response, the callback is called, and what it
-gives becomes records and links. The URL by itself is read by ``parse``. A link carries the name of
-its callback, ``cb_kwargs`` and ``meta`` in its own ``meta``, as text under one key.
+gives becomes records and links. A start URL is read by ``parse``. A link carries the name of its
+callback, ``cb_kwargs`` and ``meta`` in its own ``meta``, as text under one key.
 
 Spiders are code, and code is trusted: it is the operator's, shipped with the function. A
 configuration, which a tenant may have written, chooses among the spiders of packages that the
-operator has named (``scrapy_packages.allow_spiders``) and can import nothing else.
+operator has named (``registry.allow_spiders``) and can import nothing else.
 
 What an engine would do is not done: no middlewares, pipelines, errbacks, start requests, and
 nothing to await. ``allowed_domains`` and ``DEPTH_LIMIT`` hold, since they say what a spider is for.
@@ -49,10 +44,10 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 
-#: Under this name a request's ``meta`` holds the Scrapy request that it is, as JSON text.
+#: The key of a request's ``meta`` that holds the Scrapy request that it is, as JSON text.
 META_KEY: Final = "scrapy"
-#: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of an
-#: offer is for the names of its fields, its rule and its job.
+#: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of a
+#: seed is for the names of its fields, its rule and its job.
 LONGEST: Final = LARGEST_SEED - 2_000
 
 #: A spider by its place: ``package.module:Class``.
@@ -79,7 +74,7 @@ class ScrapyParameters(Parameters, frozen=True, kw_only=True):
 
 
 class ScrapySpider(Executor[ScrapyParameters]):
-    """A Scrapy spider's callbacks."""
+    """Reads pages by the callbacks of a Scrapy spider."""
 
     name = "scrapy"
     Parameters = ScrapyParameters
@@ -91,14 +86,14 @@ class ScrapySpider(Executor[ScrapyParameters]):
 
     @classmethod
     def problems(cls, parameters: ScrapyParameters) -> Iterator[Problem]:
-        """The spider has to be of a package that the operator has named."""
+        """Check that the spider is of a package that the operator has named."""
         module = parameters.spider.partition(":")[0]
         if not is_allowed(module):
             named = f"{', '.join(allowed())}; {ENV_SCRAPY_PACKAGES} names them"
             yield Problem("spider", f"{module!r} is in none of the operator's packages: {named}")
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """What the callback gives.
+        """Read what the callback gives.
 
         Raises:
             ExtractError: there is no such spider or callback here, or it fails.
@@ -142,7 +137,7 @@ def _make(parameters: ScrapyParameters) -> "Spider":
 
 
 def _call_of(page: Page, context: Context, spider: "Spider") -> "tuple[Response, Any]":
-    """The response of a page, and what is to be called with it."""
+    """Make the response of a page, and find what is to be called with it."""
     from scrapy.http import Headers
     from scrapy.responsetypes import responsetypes
 
@@ -182,7 +177,7 @@ def _request_of(text: object, url: str, spider: "Spider") -> "Request":
 
 
 def _given(output: Any, name: str) -> Iterator[Any]:
-    """Whatever a callback returns, one by one: nothing, one thing, several, sync or async."""
+    """Give what a callback returns one by one: nothing, one thing, several, sync or async."""
     from scrapy.utils.misc import arg_to_iter
 
     if isinstance(output, Coroutine):
@@ -205,7 +200,7 @@ def _next_of(items: AsyncIterator[Any], name: str) -> Any:
 
 
 def _awaited(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
-    """The result of a coroutine that has nothing to wait for."""
+    """Return the result of a coroutine that has nothing to wait for."""
     try:
         # None is what `asyncio.sleep(0)` gives way by.
         while coroutine.send(None) is None:
@@ -213,10 +208,8 @@ def _awaited(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
     except StopIteration as end:
         return end.value
     coroutine.close()
-    raise ExtractError(
-        f"callback {name}",
-        "waits for something beside the page; in a worker nothing can be awaited",
-    )
+    why = "waits for something beside the page; in a worker nothing can be awaited"
+    raise ExtractError(f"callback {name}", why)
 
 
 def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
@@ -234,7 +227,7 @@ def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
 
 
 def _is_meant(request: "Request", spider: "Spider", context: Context) -> bool:
-    """Whether the spider is for this page: its domains, and how deep it goes."""
+    """Tell whether the spider is for this page: its domains, and how deep it goes."""
     domains = getattr(spider, "allowed_domains", None) or ()
     allowed = request.dont_filter or request.meta.get("allow_offsite") or not domains
     if not allowed and not _is_of_any(request.url, domains):
@@ -244,7 +237,7 @@ def _is_meant(request: "Request", spider: "Spider", context: Context) -> bool:
 
 
 def _is_of_any(url: str, domains: Iterable[str | None]) -> bool:
-    """Whether the host is of one of these domains, as Scrapy's off-site filter has it.
+    """Tell whether the host is of one of these domains, as Scrapy's off-site filter does.
 
     >>> _is_of_any("http://shop.example:8080/", ["shop.example"])
     True
@@ -256,7 +249,7 @@ def _is_of_any(url: str, domains: Iterable[str | None]) -> bool:
 
 
 def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skipped:
-    """The link that a request is, or why it cannot be one."""
+    """Make the link that a request is, or say why it cannot be one."""
     url = request.url[:500]
     if request.method != "GET" or request.body:
         return Skipped(url, f"a link is a GET without a body, and this is a {request.method}")
@@ -270,9 +263,8 @@ def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skip
     headers = _headers(request)
     size = sum(len(part.encode()) for part in (request.url, text, *headers, *headers.values()))
     if size > LONGEST:
-        return Skipped(
-            url, f"has {size:,} bytes with its meta and headers; {LONGEST:,} is the most"
-        )
+        why = f"has {size:,} bytes with its meta and headers; {LONGEST:,} is the most"
+        return Skipped(url, why)
     link = context.link(request.url, context.rule, meta={META_KEY: text} if fields else {})
     if link is None:
         return Skipped(url, "is no page that can be requested")
@@ -285,15 +277,11 @@ def _headers(request: "Request") -> dict[str, str]:
         for name, values in request.headers.items()
     }
     given: Any = request.cookies
-    pairs = (
-        list(given.items())
-        if isinstance(given, Mapping)
-        else [(each["name"], each["value"]) for each in given]
-    )
+    several = not isinstance(given, Mapping)
+    pairs = [(one["name"], one["value"]) for one in given] if several else given.items()
     if pairs:
-        headers.setdefault(
-            "Cookie", "; ".join(f"{_text(name)}={_text(value)}" for name, value in pairs)
-        )
+        cookies = (f"{_text(name)}={_text(value)}" for name, value in pairs)
+        headers.setdefault("Cookie", "; ".join(cookies))
     return headers
 
 

@@ -1,4 +1,4 @@
-"""Scrapy's requests and items as JSON: no pickle, so that what is read back can do nothing.
+"""Write Scrapy's requests and items as JSON: no pickle, so that nothing read back can run.
 
 JSON alone holds less than what spiders put into ``meta`` and ``cb_kwargs``. An object with the key
 ``$`` stands for what else is taken: bytes, tuples, sets, dates and times, decimals, UUIDs, and
@@ -41,7 +41,7 @@ _OWN: Final = frozenset({"url", "headers", "callback", "errback"})
 
 
 class NotPortableError(ValueError):
-    """JSON cannot hold it, or it is no longer what it was written for. Says where and why."""
+    """JSON cannot hold a value, or it is no longer what it was written for; says where and why."""
 
     def __init__(self, place: str, why: str) -> None:
         self.place = place
@@ -50,7 +50,7 @@ class NotPortableError(ValueError):
 
 
 def dump_request(request: "Request", spider: "Spider", most_bytes: int = MOST_BYTES) -> bytes:
-    """A request as JSON; callbacks by the names of the spider's methods.
+    """Write a request as JSON; callbacks by the names of the spider's methods.
 
     Raises:
         NotPortableError: names the key that JSON cannot hold, or the size.
@@ -62,7 +62,7 @@ def dump_request(request: "Request", spider: "Spider", most_bytes: int = MOST_BY
 
 
 def request_fields(request: "Request", spider: "Spider") -> dict[str, Any]:
-    """What is written of a request; raises as :func:`dump_request`."""
+    """Return what is written of a request; raises as :func:`dump_request`."""
     from scrapy import Request
 
     fields: dict[str, Any] = {"url": request.url}
@@ -85,7 +85,7 @@ def request_fields(request: "Request", spider: "Spider") -> dict[str, Any]:
 
 
 def fields_of_dict(given: Mapping[Any, Any]) -> dict[str, Any]:
-    """What is written of a request that Scrapy has made a dict of, as scrapy-redis keeps them.
+    """Return what is written of a request that Scrapy made a dict of, as scrapy-redis keeps them.
 
     Raises:
         NotPortableError: it is none, or names the key that JSON cannot hold.
@@ -112,18 +112,18 @@ def fields_of_dict(given: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def body_of(fields: Mapping[str, Any]) -> bytes:
-    """The body of a request as it is written; raises as :func:`load_request`."""
+    """Return the body of a written request; raises as :func:`load_request`."""
     body = _read(fields.get("body", b""), "body")
     return body if isinstance(body, bytes) else str(body).encode()
 
 
 def plain_value(written: Any) -> Any:
-    """A value as it was before it was written; raises as :func:`load_request`."""
+    """Return a value as it was before it was written; raises as :func:`load_request`."""
     return _read(written, "value")
 
 
 def load_request(content: bytes | str, spider: "Spider") -> "Request":
-    """The request again.
+    """Read a request back.
 
     Raises:
         NotPortableError: it is no request, or names what the spider does not have.
@@ -136,7 +136,7 @@ def load_request(content: bytes | str, spider: "Spider") -> "Request":
 
 
 def request_of(fields: object, spider: "Spider") -> "Request":
-    """The request of its fields; raises as :func:`load_request`."""
+    """Make the request of its fields; raises as :func:`load_request`."""
     from scrapy import Request
 
     if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
@@ -159,7 +159,7 @@ def request_of(fields: object, spider: "Spider") -> "Request":
 
 
 def item_fields(item: object) -> dict[str, Any]:
-    """An item's fields in the form that records have.
+    """Return an item's fields in the form that records have.
 
     A set is a sorted list, so that the same item is the same record again; bytes are text, or
     base64 where they are none.
@@ -245,13 +245,10 @@ def _written(value: Any, place: str, depth: int = 0) -> Any:
         return [_written(each, f"{place}[{at}]", depth + 1) for at, each in enumerate(value)]
     if type(value) is dict:
         if _TAG not in value and all(type(key) is str for key in value):
-            return {
-                key: _written(each, f"{place}[{key!r}]", depth + 1) for key, each in value.items()
-            }
-        pairs = [[_written(key, f"{place}'s key", depth + 1), each] for key, each in value.items()]
-        return _tagged(
-            "dict", [[key, _written(each, f"{place}[{key!r}]", depth + 1)] for key, each in pairs]
-        )
+            return {k: _written(each, f"{place}[{k!r}]", depth + 1) for k, each in value.items()}
+        keys = [_written(key, f"{place}'s key", depth + 1) for key in value]
+        pairs = zip(keys, value.values(), strict=True)
+        return _tagged("dict", [[k, _written(v, f"{place}[{k!r}]", depth + 1)] for k, v in pairs])
     for kind, (name, write, _) in _KINDS.items():
         if type(value) is kind:
             return _tagged(name, _written(write(value), place, depth + 1))
@@ -305,7 +302,7 @@ def _headers(value: object) -> dict[bytes, list[bytes]]:
     try:
         return {
             name.encode("latin-1"): [each.encode("latin-1") for each in values]
-            for name, values in value  # type: ignore[attr-defined]  # wrong ones are told below
+            for name, values in value  # type: ignore[attr-defined]  # wrong ones are refused below
         }
     except (TypeError, ValueError, AttributeError) as error:
         raise NotPortableError("headers", f"are not as we write them: {error!r}") from error
@@ -331,7 +328,7 @@ def _seconds(value: timedelta) -> list[int]:
     return [value.days, value.seconds, value.microseconds]
 
 
-#: How each further kind is called, written as what JSON has, and read again.
+#: Each further kind: its name, how it is written as what JSON has, and how it is read.
 _KINDS: Final[Mapping[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]] = {
     bytes: ("bytes", lambda value: base64.b64encode(value).decode(), base64.b64decode),
     tuple: ("tuple", list, tuple),

@@ -1,16 +1,11 @@
-"""Which URLs are taken: patterns of a tenant, on RE2, bounded as in ``crawling.extract.regex``.
-
-A search is linear in the URL, and in the pattern with its repetitions written out.
-
-``sitemap``: the pages that a site lists (sitemaps.org), and lists of such lists.
-"""
+"""``sitemap`` and ``url_list``: the pages that a site lists (sitemaps.org), or a text file does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
@@ -25,6 +20,7 @@ from crawlfleet.crawling.executors.base import (
 )
 from crawlfleet.crawling.executors.bodies import open_text
 from crawlfleet.crawling.executors.runner import BadRecords
+from crawlfleet.crawling.extract.regex import RegexQuery
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
@@ -34,13 +30,6 @@ from crawlfleet.requests.ports import Extractor
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
-
-#: Bytes that one compiled expression may use.
-_MEMORY_MAX: Final = 8_388_608
-#: Instructions that it may have.
-_PROGRAM_MAX: Final = 10_000
-#: Where these times the characters are more the clock is read first.
-_LONG: Final = 1_000_000
 
 
 class Patterns:
@@ -53,51 +42,26 @@ class Patterns:
     __slots__ = ("_exclude", "_include")
 
     def __init__(self, include: Iterable[str], exclude: Iterable[str]) -> None:
-        self._include = [_compiled(pattern) for pattern in include]
-        self._exclude = [_compiled(pattern) for pattern in exclude]
+        self._include = [RegexQuery(pattern) for pattern in include]
+        self._exclude = [RegexQuery(pattern) for pattern in exclude]
 
-    def take(self, url: str, tick: Callable[[], object] = int) -> bool:
-        """Whether it is one of those that are wanted. ``tick`` is called before long searches."""
-
-        def found(pattern: Any) -> bool:
-            if pattern.programsize * len(url) > _LONG:
-                tick()
-            return pattern.search(url) is not None
-
-        if self._include and not any(map(found, self._include)):
+    def take(self, url: str) -> bool:
+        """Tell whether the URL is taken."""
+        if self._include and not any(pattern.found_in(url) for pattern in self._include):
             return False
-        return not any(map(found, self._exclude))
+        return not any(pattern.found_in(url) for pattern in self._exclude)
 
 
 def pattern_problems(place: str, patterns: Iterable[str]) -> Iterator[Problem]:
-    """What RE2 cannot read."""
+    """List the patterns that RE2 cannot read."""
     for index, pattern in enumerate(patterns):
         try:
-            _compiled(pattern)
-        except ExtractError as error:
-            yield Problem(f"{place}[{index}]", str(error).removeprefix(f"{error.field}: "))
+            RegexQuery(pattern)
+        except ValueError as error:
+            yield Problem(f"{place}[{index}]", str(error))
 
 
-def _compiled(pattern: str) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.max_mem = _MEMORY_MAX
-    options.log_errors = False
-    try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else "unreadable"
-        said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ExtractError("pattern", said) from error
-    except UnicodeEncodeError as error:
-        raise ExtractError("pattern", "not valid Unicode") from error
-    if compiled.programsize > _PROGRAM_MAX:
-        raise ExtractError("pattern", "is too large once its repetitions are written out")
-    return compiled
-
-
-#: Under this name a link's ``meta`` says how many indexes lie above a sitemap.
+#: The key of a link's ``meta`` that says how many indexes lie above a sitemap.
 LEVEL_META: Final = "sitemap_level"
 #: An index of indexes is against the standard, and met.
 LEVELS_MAX: Final = 3
@@ -140,7 +104,7 @@ class Sitemap(Executor[SitemapParameters]):
         self._patterns = Patterns(parameters.include, parameters.exclude)
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """In the sitemap's order."""
+        """Read the links and records in the sitemap's order."""
         from crawlfleet.crawling.executors.xml import elements, local_name
 
         root = ""
@@ -185,7 +149,9 @@ class Sitemap(Executor[SitemapParameters]):
             return
         lastmod = record["lastmod"]
         fresh = self._is_fresh(lastmod if isinstance(lastmod, str) else None, context)
-        if not fresh or not self._patterns.take(link.url, context.tick):
+        if self.parameters.include or self.parameters.exclude:
+            context.tick()  # a search may be long
+        if not fresh or not self._patterns.take(link.url):
             return
         if self.parameters.records:
             yield {**record, "url": link.url}
@@ -205,7 +171,7 @@ class Sitemap(Executor[SitemapParameters]):
 
     @classmethod
     def problems(cls, parameters: SitemapParameters) -> Iterable[Problem]:
-        """It gives something, its patterns are some, its date has a zone."""
+        """Check that it gives something, its patterns compile and its date has a zone."""
         if parameters.rule is None and not parameters.records:
             yield Problem("rule", "is missing, and records is false: nothing would come of it")
         if parameters.changed_since is not None and parameters.changed_since.tzinfo is None:
@@ -215,12 +181,12 @@ class Sitemap(Executor[SitemapParameters]):
 
     @classmethod
     def fields(cls, parameters: SitemapParameters) -> Iterable[str]:  # noqa: ARG003  the same for all
-        """What a sitemap says of a page."""
+        """Name what a sitemap says of a page."""
         return ("url", "lastmod", "changefreq", "priority", "news", "images")
 
 
 def read_url(element: _Element) -> dict[str, object]:
-    """All that a ``<url>`` says."""
+    """Read all that a ``<url>`` says."""
     from crawlfleet.crawling.executors.xml import local_name, text_of
 
     record: dict[str, object] = {"url": None, "lastmod": None, "changefreq": None, "priority": None}
@@ -242,7 +208,7 @@ def read_url(element: _Element) -> dict[str, object]:
 
 
 def _flat(element: _Element) -> dict[str, object]:
-    """The leaves below an element by name: ``<news:publication><news:name>`` is ``name``."""
+    """Collect the leaves of an element by name: ``<news:publication><news:name>`` is ``name``."""
     from crawlfleet.crawling.executors.xml import local_name, text_of
 
     found: dict[str, object] = {}
@@ -273,7 +239,7 @@ _NO_URL: Final = re.compile(r'[\s<>"]')
 class UrlListParameters(Parameters, frozen=True, kw_only=True):
     """``rule`` is to read the pages.
 
-    What follows ``comment``, at the start of a line or after white space, counts for nothing.
+    A ``comment``, at the start of a line or after white space, goes on to the line's end.
     ``bad_rows`` says what becomes of lines that are no URL.
     """
 
@@ -290,7 +256,7 @@ class UrlList(Executor[UrlListParameters]):
     Parameters = UrlListParameters
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """Links in the file's order, relative ones joined with the file's own URL."""
+        """Read links in the file's order, relative ones joined with the file's own URL."""
         given = 0
         for number, line in self._lines(page, context):
             text = self._without_comment(line)

@@ -1,11 +1,9 @@
 """``xml``: a file of many records, streamed (catalogues, exports, product feeds).
 
-XML with bare ampersands, as many write the URLs of a sitemap or a feed: mended as it streams.
-
-Elements of an XML document one after the other, the document never being in memory whole.
-
-Nothing is trusted: no entities, no network, no huge trees (libxml2 then bounds depth and text), and
-a document that declares entities is refused.
+:func:`elements` gives the elements of a document one after the other, never holding it whole;
+:func:`mended` repairs bare ampersands as it streams, as many write them into the URLs of a sitemap
+or a feed. Nothing is trusted: no entities, no network, no huge trees (libxml2 then bounds depth and
+text), and a document that declares entities is refused.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from crawlfleet.crawling.executors.base import (
 from crawlfleet.crawling.executors.bodies import STEP, chunks_of, codec_of
 from crawlfleet.crawling.executors.page import LinkField, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
+from crawlfleet.crawling.extract.encoding import CHARSET
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Words
@@ -65,7 +64,7 @@ class XmlParameters(Parameters, frozen=True, kw_only=True):
     link: LinkField | None = None
 
     def rule(self) -> Rule:
-        """What reads the elements, some at a time."""
+        """Make the rule that reads the elements, some at a time."""
         return Rule(source=Source.XML, items=Selector(xpath="/*/*"), fields=self.fields)
 
 
@@ -76,7 +75,7 @@ class XmlFile(Executor[XmlParameters]):
     Parameters = XmlParameters
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
-        """In the document's order."""
+        """Read the records in the document's order."""
         rule, bad = self.parameters.rule(), self.parameters.bad_records
         found = Chunks(self.rules, rule, _document, bad).read(
             self._pieces(page, context), page, context
@@ -99,17 +98,17 @@ class XmlFile(Executor[XmlParameters]):
 
     @classmethod
     def problems(cls, parameters: XmlParameters) -> Iterable[Problem]:
-        """A field to follow has to be one."""
+        """Check that the field to follow is one of the fields."""
         return parameters.link.problems(parameters.fields) if parameters.link else ()
 
     @classmethod
     def used_rules(cls, parameters: XmlParameters) -> Iterable[UsedRule]:
-        """The one that reads the elements."""
+        """List the rule that reads the elements."""
         return (UsedRule(parameters.rule()),)
 
     @classmethod
     def fields(cls, parameters: XmlParameters) -> Iterable[str]:
-        """Those of the rule."""
+        """Name the rule's fields."""
         return parameters.fields
 
 
@@ -118,7 +117,7 @@ def _document(pieces: Sequence[bytes]) -> bytes:
 
 
 def _compiled(path: str) -> re.Pattern[str]:
-    """The path as a pattern of joined names; it holds nothing but names, so nothing backtracks.
+    """Compile the path to a pattern of joined names; with nothing but names nothing backtracks.
 
     >>> bool(_compiled("//product").fullmatch("catalog/books/product"))
     True
@@ -144,7 +143,7 @@ AMPERSANDS_MAX: Final = 2_000_000
 
 
 def mended(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same document with bare ampersands as what they mean, HTML's entities as characters.
+    """Write bare ampersands as what they mean, and HTML's entities as characters.
 
     What is well-formed stays as it is. An encoding in which a byte may be half of a character is
     not touched at all.
@@ -166,7 +165,7 @@ def mended(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _is_wide(start: bytes) -> bool:
-    """Whether it is UTF-16 or UTF-32."""
+    """Tell whether it is UTF-16 or UTF-32."""
     return b"\x00" in start[:4] or start.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
@@ -179,7 +178,7 @@ class _Mender:
         self._left = AMPERSANDS_MAX
 
     def step(self, chunk: bytes) -> bytes:
-        """What is ready once the chunk is there too."""
+        """Take a chunk; return what is ready then."""
         data, ready, at = self.rest + chunk, [], 0
         while True:
             mark = _CDATA_END if self._inside else _CDATA
@@ -194,7 +193,7 @@ class _Mender:
         return b"".join(ready)
 
     def end(self) -> bytes:
-        """What was kept, as there is no other half."""
+        """Return what was kept, as there is no other half."""
         return self._mend(self.rest)
 
     def _mend(self, part: bytes) -> bytes:
@@ -206,7 +205,7 @@ class _Mender:
 
 
 def _whole(data: bytes, at: int) -> int:
-    """Up to where nothing is cut in two: an entity or the beginning of CDATA may go on."""
+    """Find up to where nothing is cut in two: an entity or the beginning of CDATA may go on."""
     cut = len(data)
     ampersand = data.rfind(b"&", max(at, cut - _LONGEST_ENTITY))
     bracket = data.rfind(b"<", max(at, cut - len(_CDATA)))
@@ -226,22 +225,21 @@ def _meant(found: re.Match[bytes]) -> bytes:
     return b"&amp;" + found[0][1:]
 
 
-#: Says of the local names from the root down to an element whether it is wanted.
+#: Takes the local names from the root down to an element; tells whether it is wanted.
 Wanted = Callable[[list[str]], bool]
 
 _DECLARED: Final = re.compile(
     rb"\A[\s\xef\xbb\xbf]*<\?xml[^>]{0,200}encoding|\A(?:\xff\xfe|\xfe\xff)"
 )
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII)
 
 
 def elements(
     page: Page, wanted: Wanted, context: Context, *, mend: bool = False
 ) -> Iterator[_Element]:
-    """The wanted elements, each complete, and gone when the next one is asked for.
+    """Read the wanted elements, each complete, and gone when the next one is asked for.
 
     Inside of a wanted element no other one is looked for. With ``mend`` bare ampersands are read as
-    what they mean (xml_mending).
+    what they mean (:func:`mended`).
 
     Raises:
         ExtractError: the document is not well-formed, or built to exhaust its reader.
@@ -255,7 +253,7 @@ def elements(
             context.tick()
             if parser is None:
                 parser = _parser(page, chunk)
-                # Before <?xml it is a mistake, and a frequent one; so is a mark there.
+                # Before <?xml it is an error, and a frequent one; so is a mark there.
                 chunk = chunk.removeprefix(BOM_UTF8).lstrip(b" \t\r\n")  # noqa: PLW2901
             parser.feed(chunk)
             yield from reader.read(parser)
@@ -268,21 +266,17 @@ def elements(
 
 
 def local_name(element: _Element) -> str:
-    """An element's name without its namespace."""
+    """Return an element's name without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
 def text_of(element: _Element) -> str:
-    """The text of an element and all below it, without white space at its ends."""
+    """Return the text of an element and all below it, stripped."""
     return "".join(str(part) for part in element.itertext()).strip()
 
 
 def refuse_entities(root: _Element) -> None:
-    """A document may name a document type, but nothing in it may stand for something else.
-
-    Raises:
-        ExtractError: it declares entities.
-    """
+    """Refuse a document that declares entities; it may name a document type."""
     declared: Any = root.getroottree().docinfo.internalDTD
     if declared is not None and next(iter(declared.iterentities()), None) is not None:
         raise ExtractError("page", "declares entities, which are not read")
@@ -291,7 +285,7 @@ def refuse_entities(root: _Element) -> None:
 def _parser(page: Page, start: bytes) -> XMLPullParser:
     from lxml import etree
 
-    header = _CHARSET.search(page.content_type)
+    header = CHARSET.search(page.content_type)
     encoding = codec_of(header[1]) if header and not _DECLARED.match(start) else None
     if start.startswith(BOM_UTF8):
         encoding = "utf-8"
@@ -359,7 +353,7 @@ def _events(parser: XMLPullParser) -> Iterator[tuple[str, _Element]]:
 
 
 def _free(element: _Element) -> None:
-    """What is below and before an element that has been read."""
+    """Free what is below and before an element that has been read."""
     element.clear(keep_tail=True)  # type: ignore[call-arg]  # the stubs are older than it
     parent = element.getparent()
     if parent is not None:

@@ -24,7 +24,7 @@ _INTEGER: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)", re.ASCII)
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII
 )
-_BOOLEANS: Final = {
+BOOLEANS: Final = {
     "true": True, "yes": True, "on": True, "1": True,
     "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
@@ -108,8 +108,8 @@ def to_boolean(value: object) -> bool:
         return value
     key = value.strip().lower() if isinstance(value, str) else value
     key = str(key) if isinstance(key, int) else key
-    if isinstance(key, str) and key in _BOOLEANS:
-        return _BOOLEANS[key]
+    if isinstance(key, str) and key in BOOLEANS:
+        return BOOLEANS[key]
     raise _no("a boolean", value)
 
 
