@@ -18,7 +18,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.frontier.offers import spec_of_link, problem_with_seed
+from crawlfleet.crawling.frontier.offers import problem_with_seed, spec_of_link
 from crawlfleet.crawling.records.coverage import coverage_of, together
 from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
 from crawlfleet.crawling.recrawl import service as recrawling

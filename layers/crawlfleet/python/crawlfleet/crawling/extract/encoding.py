@@ -6,10 +6,10 @@ Encoding standard says they do on the web: ``iso-8859-1`` is windows-1252, ``gb2
 For a declaration (13.2.3.3) the standard reads the first 1,024 bytes, and changes its mind when the
 parser meets a later ``<meta>``; here one scan reaches as far as a head reasonably does.
 
-The detector is uchardet, by resiliparse. Of 32 short pages, in 14 languages and the encodings that
-these were written in (tests/unit/crawling/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU
-a page, and what is done here about 29. charset-normalizer, alone or in UnicodeDammit, is right
-about 25, at 0.65 ms.
+The detector is uchardet, by resiliparse. Of 32 short pages, in 14 languages and their encodings
+(tests/unit/crawling/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU a page, and
+what is done here about 29. charset-normalizer, alone or in UnicodeDammit, is right about 25, at
+0.65 ms.
 """
 
 import codecs

@@ -59,7 +59,7 @@ _LONGEST_NAME: Final = 64
 def normalised(fields: Mapping[Any, Any]) -> dict[str, Any]:
     """The fields as they are stored; a form that is normal stays as it is.
 
-    >>> normal_form({"n": float("nan"), "big": 2**64, "of": ("a", None)})
+    >>> normalised({"n": float("nan"), "big": 2**64, "of": ("a", None)})
     {'n': None, 'big': '18446744073709551616', 'of': ['a', None]}
 
     Raises:
