@@ -2,7 +2,7 @@
 
 A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
 so are the sites and the workers' event loops; who gets a turn is decided by the product's policy
-(crawling.politeness.host_scheduler, through the tests' fake of the hosts), and where a request
+(crawling/politeness/lua, through the tests' fake of it), and where a request
 waits by their fake of the queue. Beside it: the same workers on a plain queue, where who has taken
 a request waits with it until its host may be asked. Both ask no host for more than its rate.
 """

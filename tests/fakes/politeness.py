@@ -7,21 +7,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tests.fakes.adaptive_rate import reported
+from tests.fakes.host_scheduler import HostEntry, kept_until, reserve, state_of
 from tests.kit.kernel import to_ms
 from tests.kit.politeness import (
     MAX_BYTES,
     TROUBLED,
     TROUBLED_SECONDS,
     HostAsk,
-    HostEntry,
     HostGrant,
     HostReport,
     HostState,
     RobotsCopy,
-    kept_until,
-    reported,
-    reserve,
-    state_of,
 )
 
 #: With more hosts than that, those whose time is over are looked for with each new one.

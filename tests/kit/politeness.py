@@ -1,6 +1,5 @@
 """Names tests use of politeness: limits, rates, host slots, robots.txt."""
 
-from crawlfleet.crawling.politeness.adaptive_rate import reported
 from crawlfleet.crawling.politeness.client import (
     MOST_UNREPORTED,
     GrantedSlots,
@@ -14,17 +13,11 @@ from crawlfleet.crawling.politeness.hop_guard import (
     HopGuards,
     NoSlotError,
 )
-from crawlfleet.crawling.politeness.host_scheduler import (
-    MAX_TENANTS,
-    HostEntry,
-    kept_until,
-    reserve,
-    state_of,
-)
 from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.models import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,
+    MAX_BYTES,
     PERMIT_SECONDS,
     TROUBLED,
     TROUBLED_SECONDS,
@@ -39,11 +32,16 @@ from crawlfleet.crawling.politeness.models import (
     interval_of,
     limits_for,
 )
-from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
-from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
+from crawlfleet.crawling.politeness.redis import (
+    MILLION,
+    MINUTE_US,
+    RedisHosts,
+    RedisRobotsCache,
+    interval_us,
+    micros,
+)
 from crawlfleet.crawling.politeness.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
 from crawlfleet.crawling.politeness.robots_txt import (
-    MAX_BYTES,
     MAX_RULES,
     MAX_WILDCARDS,
     RulesShelf,

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.contract.host_cases import EXACT
+from tests.fakes.host_scheduler import MAX_TENANTS
 from tests.kit.config import HostLimits
-from tests.kit.politeness import DEMAND_SECONDS, HORIZON_SECONDS, MAX_TENANTS
+from tests.kit.politeness import DEMAND_SECONDS, HORIZON_SECONDS
 
 
 def compete(street, seconds, polls, answer=0.05):

@@ -35,8 +35,7 @@ from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.fetching.redis import RedisSessions
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
-from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
-from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator

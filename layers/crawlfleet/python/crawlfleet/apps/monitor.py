@@ -14,7 +14,7 @@ from uuid import uuid4
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.biz import MonitorLimits, Stage, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
-from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.models import PoolState
 from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant

@@ -100,8 +100,7 @@ class RouterContext:
     @cached_property
     def explaining_urls(self) -> "UrlPorts":
         """For explaining URLs."""
-        from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
-        from crawlfleet.crawling.politeness.redis.robots import RedisRobotsCache
+        from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
         from crawlfleet.monitoring.explain.urls import UrlPorts
 
         return UrlPorts(
@@ -235,7 +234,7 @@ class RouterContext:
     @cached_property
     def hosts(self) -> "HostPorts":
         """For the hosts of a biz."""
-        from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+        from crawlfleet.crawling.politeness.redis import RedisHosts
         from crawlfleet.monitoring.fleet_view import HostPorts
         from crawlfleet.requests.queue.redis.stats import RedisOverview
 

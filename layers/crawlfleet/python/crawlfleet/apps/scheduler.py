@@ -20,7 +20,7 @@ from crawlfleet.apps.rounds import (
 from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.crawling.frontier.worker import tend_seeds
-from crawlfleet.crawling.politeness.redis.hosts import RedisHosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.crawling.recrawl.service import RecrawlPorts, resubmit_due

@@ -18,7 +18,7 @@ from crawlfleet.cli.config_folder import SUFFIXES, read_file
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Politeness, Robots
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.politeness.models import RobotsCopy
+from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
 from crawlfleet.kernel.errors import (
     ConfigError,
     ConnectFailedError,
@@ -205,7 +205,7 @@ def _check(
 ) -> None:
     from msgspec.structs import replace
 
-    from crawlfleet.crawling.politeness.robots_txt import MAX_BYTES, SiteRules, product_of
+    from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
     from crawlfleet.kernel.hosts import origin_of
 
     origin = origin_of(url)

@@ -1,12 +1,4 @@
-"""How politely a host is to be treated, and what its name is (SPEC.md H3).
-
-What comes of that at one moment, whose turn it is, is for crawling.politeness.host_scheduler to
-say.
-
-Politeness: how a host is treated by all workers of all tenants together (SPEC.md H3).
-
-Politeness over the fleet: whose turn it is at a host, and what hosts have said (SPEC.md H3).
-"""
+"""Politeness: how all workers of all tenants together treat a host (SPEC.md H3)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -116,7 +108,9 @@ class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
     fetched_ms: int = 0
 
 
-#: Turns are given for this long ahead, so a back-off is obeyed by all within it.
+#: robots.txt is read up to this length, the least that the standard asks for (RFC 9309, 2.5).
+MAX_BYTES = 500 * 1024
+#: Slots are granted for this long ahead, so a back-off is obeyed by all within it.
 HORIZON_SECONDS = 2.0
 #: A worker that is not heard of for so long has no downloads under way any more.
 PERMIT_SECONDS = 30.0

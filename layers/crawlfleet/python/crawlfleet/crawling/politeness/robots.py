@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Robots
 from crawlfleet.crawling.fetching.models import Fetcher, HopGuard
-from crawlfleet.crawling.politeness.models import RobotsCache, RobotsCopy
+from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCache, RobotsCopy
 from crawlfleet.crawling.politeness.robots_txt import (
-    MAX_BYTES,
     RulesShelf,
     SiteRules,
     kept_seconds,

@@ -30,10 +30,8 @@ from protego import Protego
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.policies import Politeness
-from crawlfleet.crawling.politeness.models import RobotsCopy
+from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
 
-#: As much as the standard asks crawlers to read at least (2.5); the rest is not looked at.
-MAX_BYTES: Final = 500 * 1024
 #: A group with more rules, or more wildcards, is not searched for each page: 10,000 plain rules
 #: cost 5 ms a page and 1,000 wildcards 10 ms on the longest URLs. It is taken to allow nothing.
 MAX_RULES: Final = 10_000

@@ -1,8 +1,16 @@
--- Stands after the prelude before every script about a host (crawling.politeness.host_scheduler and crawling.politeness.adaptive_rate do the
--- same in Python, number for number). All times are whole us, moments those of the epoch: below
--- 2^53, so a Lua number holds them; '%.0f' writes them.
+-- host_prelude: stands after the prelude before every script about a host (tests/fakes/politeness.py
+-- does the same in memory, number for number). All times are whole us, moments those of the epoch:
+-- below 2^53, so a Lua number holds them; '%.0f' writes them.
 --
--- All of a host is one HASH: '*' is the host, a tenant's name its turns, 'worker tenant' a permit.
+-- A host is one HASH:
+-- '*'              the host: its latest slot (last) and the interval after it (gap), the end of its
+--                  back-off (until_us), overloads in a row (strain), how long an answer takes
+--                  (answer), the interval that comes of it (pace, 0 for none), up to what interval
+--                  overload doubles it (slow), and the counts of two minutes
+-- tenant           its latest slot and interval, from when its share begins again (share_at), when it
+--                  got less than it asked for because of others (unmet_at), how many permits it would
+--                  have (want), its concurrency, and when it got a slot (served_at)
+-- 'worker tenant'  permits: how many, when slots were granted last, until when
 
 local HORIZON, PERMIT, DEMAND = 2000000, 30000000, 10000000
 local GRACE, IDLE = 1000000, 3600000000

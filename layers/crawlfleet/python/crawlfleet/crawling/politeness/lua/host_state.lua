@@ -1,8 +1,8 @@
--- host_state: how a host is treated now.
--- KEYS[1] host  HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
+-- host_state: the state of a host.
+-- KEYS[1] host  HASH  * -> the host, tenant -> its slots, 'worker tenant' -> permits
 -- ARGV[1] now   epoch us, or empty for the server's clock
 -- reply   {the host's numbers and now as text, permits held, tenants that count and
---          'tenant us' between two turns of those whose next one is not due or that count...}
+--          'tenant us' between two slots of those whose next one is not due or that count...}
 local now = tonumber(ARGV[1]) or server_us()
 local found = redis.call('HGETALL', KEYS[1])
 local host, reply, holding = '0 0 0 0 0 0 0', {'', 0}, {}

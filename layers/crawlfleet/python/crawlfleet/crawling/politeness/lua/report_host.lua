@@ -1,17 +1,41 @@
--- report_host: what a worker has seen of a host since its last report (crawling.politeness.adaptive_rate has the law).
--- KEYS[1] host     HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
+-- report_host: what a worker has seen of a host since its last report (SPEC.md H3).
+-- KEYS[1] host     HASH  * -> the host, tenant -> its slots, 'worker tenant' -> permits
 -- ARGV[1] tenant   for whom
 -- ARGV[2] worker   by whom
--- ARGV[3] figures  'running answered failed sample strained retry_after interval concurrency adaptive
---                  back_off longest now': what is under way or has a turn; answers that did not ask
---                  for less, those of them that failed, and us that each took; those that did, and us that they asked for; the
---                  host's limits; epoch us or nothing for the server's clock
--- reply   strain
-local REMAINS, MOST_ANSWERS, MOST_STRAIN, MINUTE = 0.75, 64, 32, 60000000
+-- ARGV[3] figures  'running answered failed sample overloads retry_after interval concurrency
+--                  adaptive back_off longest now': downloads in flight or with a slot; answers that
+--                  did not ask for less, those of them that failed, and us that each took; overload
+--                  answers (429, 503, no connection), and us that they asked for; the host's limits;
+--                  epoch us or nothing for the server's clock
+-- reply   how many overloads in a row count
+--
+-- Pace. `answer` is how long an answer takes: a moving average in which each answer counts a quarter.
+-- The host is asked once in answer / concurrency, if that is longer than what lies between its slots
+-- anyway: so many answers are in flight at once, as Scrapy's AutoThrottle wants it, and that many
+-- permits can just serve the slots that are granted. Slots of a slow host so come evenly instead of
+-- in bursts as long as its concurrency, and none is granted that nobody could use. A host that
+-- answers within `concurrency` intervals is not slowed at all. Unlike AutoThrottle this counts the
+-- whole fleet's answers, and one report at most doubles the average, beginning from what would slow
+-- nobody: one slow page among quick ones does not slow a host, a host that gets slow is relieved
+-- within a few reports, and its permits bound what is in flight meanwhile.
+--
+-- Overload (AIMD). A 429, a 503 or a failed connection begins a back-off of `back_off`, doubled for
+-- each overload that was counted before. Answers during a back-off began earlier, so they count no
+-- further, but for a Retry-After that is longer. Whatever the site asks for, and however often it was
+-- overloaded, the limits cap it.
+--
+-- Recovery. After the back-off the host is tried before it is trusted: the interval is doubled for
+-- each overload that counts, up to the length of its back-off (where `adaptive` is on). Each report
+-- of answers without overload takes one off. So a host that was left alone for ten minutes gets one
+-- request and then twice as many with each report, instead of a full horizon of them that may hit it
+-- as hard as before.
+--
+-- Nothing of this ever makes an interval shorter than the limits.
+local REMAINS, MOST_ANSWERS, MOST_OVERLOADS, MINUTE = 0.75, 64, 32, 60000000
 even_when_full(KEYS[1])
 local tenant, figures = ARGV[1], {}
 for figure in string.gmatch(ARGV[3], '%d+') do figures[#figures + 1] = tonumber(figure) end
-local running, answered, failed, sample, strained, retry_after, interval, concurrency, adaptive,
+local running, answered, failed, sample, overloads, retry_after, interval, concurrency, adaptive,
   back_off, longest, now = unpack(figures)
 adaptive, now = adaptive == 1, now or server_us()
 local host = load_host(now, tenant, ARGV[2])
@@ -49,12 +73,12 @@ if answered > 0 then
   host.pace = adaptive and pace > interval and pace or 0
 end
 
--- 3. strain
-if strained > 0 then
+-- 3. overload
+if overloads > 0 then
   if now < host.until_us then
     host.until_us = max(host.until_us, now + retry_after)
   else
-    host.strain = min(host.strain + 1, MOST_STRAIN)
+    host.strain = min(host.strain + 1, MOST_OVERLOADS)
     host.slow = adaptive and span() or 0
     host.until_us = now + max(span(), retry_after)
   end
@@ -63,8 +87,8 @@ elseif answered > 0 and host.strain > 0 and now >= host.until_us then
   host.slow = adaptive and span() or 0
 end
 
--- 4. counts: 'minute', then answered, failed, strained, us spent of it, and of the minute before
-if answered > 0 or strained > 0 then
+-- 4. counts: 'minute', then answered, failed, overloads, us spent of it, and of the minute before
+if answered > 0 or overloads > 0 then
   local counts = {0, 0, 0, 0, 0, 0, 0, 0, 0}
   local at = 0
   for number in string.gmatch(host.counts, '%d+') do
@@ -82,7 +106,7 @@ if answered > 0 or strained > 0 then
   end
   counts[2] = counts[2] + answered
   counts[3] = counts[3] + min(failed, answered)
-  counts[4] = counts[4] + strained
+  counts[4] = counts[4] + overloads
   counts[5] = counts[5] + answered * sample
   host.counts = string.rep(' %.0f', 9):format(unpack(counts, 1, 9))
 end

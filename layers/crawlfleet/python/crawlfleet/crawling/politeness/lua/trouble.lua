@@ -1,4 +1,4 @@
--- trouble: hosts that a tenant has met with strain or failures; the latest are kept.
+-- trouble: hosts where a tenant met overload or failures; the latest are kept.
 -- KEYS[1] troubled  ZSET  host -> epoch ms of the latest trouble
 -- ARGV[1] now       epoch us, or empty for the server's clock
 -- ARGV[2] kept      how many hosts

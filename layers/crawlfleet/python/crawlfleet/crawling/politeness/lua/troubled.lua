@@ -1,4 +1,4 @@
--- troubled: hosts that a tenant has met with strain or failures lately, the latest first.
+-- troubled: hosts where a tenant met overload or failures lately, the latest first.
 -- KEYS[1] troubled  ZSET  host -> epoch ms of the latest trouble
 -- ARGV[1] now       epoch us, or empty for the server's clock
 -- ARGV[2] lately    ms

@@ -25,8 +25,8 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
 ``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
 ``cf:{tenant:biz}:bits<n>:<segment>``     STRING  yes   bits of that filter, 64 MB at most
-``cf:{host:<host>}:host``                 HASH    yes   its turns, tenants and permits, see below
-``cf:{hosts:<tenant>}:troubled``          ZSET    yes   host by its latest strain or failure, ms
+``cf:{host:<host>}:host``                 HASH    yes   its slots, tenants and permits, see below
+``cf:{hosts:<tenant>}:troubled``          ZSET    yes   host by its latest overload or failure, ms
 ``cf:{<origin>}:robots``                  STRING  yes   a site's robots.txt: status, time, text
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
@@ -58,10 +58,10 @@ Statistics belong to the biz and outlive a change of the queue's name; so do its
 its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
 Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
 nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
-never before its next turn or the end of its back-off, a robots.txt within a day. ``host`` holds
-numbers as crawling.politeness.host_scheduler names them: under ``*`` those of the host and, once
-something was told of it, what crawling.politeness.adaptive_rate_counts counts, under a tenant's
-name its turns (128 tenants at most), under ``worker tenant`` permits; those that have ended go with
+never before its next slot or the end of its back-off, a robots.txt within a day. ``host`` holds
+numbers as crawling/politeness/lua/host_prelude.lua names them: under ``*`` those of the host and,
+once something was reported of it, the counts of two minutes, under a tenant's name its slots (128
+tenants at most), under ``worker tenant`` permits; those that have ended go with
 the next ask, and others are no more than the downloads that the host is asked for at once.
 ``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
 5,000 at most: whoever does not hear of one finds out when it renews its leases.
@@ -204,7 +204,7 @@ def host_key(host: str) -> str:
 
 
 def troubled_key(tenant: str) -> str:
-    """The key of hosts that a tenant has met with strain or failures.
+    """The key of hosts that a tenant has met with overload or failures.
 
     >>> troubled_key("acme")
     'cf:{hosts:acme}:troubled'

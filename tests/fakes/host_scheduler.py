@@ -1,33 +1,8 @@
-"""Whose turn it is at a host: its rate, its permits, and how tenants share both (SPEC.md H3).
+"""The host scheduler of the in-memory fake: slots, shares and permits as Lua grants them.
 
-What is known of a host is a value; an ask or a report makes a new one of it. On Redis
-``crawling/politeness/lua/reserve_turns.lua`` and ``crawling/politeness/lua/report_host.lua`` do
-what these functions do, number for number, to which the contract tests hold them by the in-memory
-fake. All times are whole microseconds, moments those of the epoch.
-
-**Turns.** A turn is a moment, given up to
-:data:`~crawlfleet.crawling.politeness.models.HORIZON_SECONDS` ahead, so that a request waits once.
-The next one is at the host's latest turn plus an interval (the theoretical arrival time of GCRA,
-without a burst). Tenants may have unlike intervals: a turn keeps the shorter interval of the two to
-every other tenant's latest turn, and its own to its tenant's. So who is polite is held to that, and
-slows nobody down.
-
-**Shares of turns.** A tenant that got less than it asked for, and less than it would have got here
-alone, counts at the host for :data:`~crawlfleet.crawling.politeness.models.DEMAND_SECONDS`. While k
-tenants count, the one who asks included, each one's look-ahead is metered by a second GCRA, k times
-slower: at most its k-th part of the horizon is ahead of it. Who has used that up may still take the
-next turn once its moment has come: nobody wanted it earlier. So all turns are used, and a tenant
-that asks gets at least its k-th part of the turns beyond the first horizon, but for one turn.
-
-**Permits.** A worker's permits are what it may have under way: not more than it has turns for, not
-more than the host's concurrency less what others hold. While k tenants count, what others lack up
-to their k-th part is kept for them; who holds more than its part gets no turns until it does not.
-Where there are fewer permits than tenants, those who have none and waited longer come first.
-A worker gets no more turns than its permits can serve within the horizon, at the time that answers
-take: a turn that cannot be used is lost to all.
-
-**Grace.** A worker's report may have been on its way when it was granted something: what was
-granted stands for :data:`GRACE_US`, whatever it says to have under way.
+An entry is a value; an ask or a report makes a new one of it. These functions do what
+``crawling/politeness/lua/reserve_slots.lua`` and ``report_host.lua`` do (the law is told there),
+number for number, to which the contract tests hold both. Times are whole microseconds.
 """
 
 from typing import Final
@@ -35,18 +10,19 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.crawling.politeness.adaptive_rate_counts import HostCounts, lately
-from crawlfleet.crawling.politeness.models import (
+from tests.fakes.host_counts import HostCounts, lately
+from tests.kit.kernel import from_ms
+from tests.kit.politeness import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,
+    MILLION,
     PERMIT_SECONDS,
     HostAsk,
     HostGrant,
     HostState,
+    micros,
 )
-from crawlfleet.kernel.time import from_ms
 
-MILLION: Final = 1_000_000
 HORIZON_US: Final = round(HORIZON_SECONDS * MILLION)
 PERMIT_US: Final = round(PERMIT_SECONDS * MILLION)
 DEMAND_US: Final = round(DEMAND_SECONDS * MILLION)
@@ -59,8 +35,6 @@ GUESS_US: Final = MILLION
 SOON_US: Final = 50_000
 PERMIT_SOON_US: Final = 200_000
 PERMIT_LATE_US: Final = MILLION
-#: No interval is longer: 30 days.
-LONGEST_US: Final = 30 * 86_400 * MILLION
 #: Tenants that are remembered at a host at once. Whoever comes beyond them waits.
 MAX_TENANTS: Final = 128
 #: A host that nobody asks for is forgotten after this, but not while a turn or a back-off is due.
@@ -97,7 +71,7 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
     takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
-    strain doubles it. crawling.politeness.adaptive_rate tells where these come from. ``counts`` are
+    strain doubles it. ``report_host.lua`` explains these. ``counts`` are
     for people alone.
     """
 
@@ -128,11 +102,6 @@ class _Offer(msgspec.Struct, kw_only=True):
     share_from: int = 0
     meter: int = 0
     alone: int = 0
-
-
-def micros(seconds: float) -> int:
-    """Whole microseconds, up to the longest interval."""
-    return max(0, min(LONGEST_US, round(seconds * MILLION)))
 
 
 def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostEntry, HostGrant]:

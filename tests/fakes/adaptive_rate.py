@@ -1,47 +1,22 @@
-"""What a host's answers say about how fast it may be asked (SPEC.md H3): the law of adaption.
-
-**Pace.** ``answer`` is how long an answer takes: a moving average in which each answer counts a
-quarter. The host is asked once in ``answer / concurrency``, if that is longer than what lies
-between its turns anyway: so many answers are under way at once, as Scrapy's AutoThrottle wants it,
-and that many permits can just serve the turns that are given. Turns of a slow host so come evenly
-instead of in bursts as long as its concurrency, and none is given that nobody could use. A host
-that answers within ``concurrency`` intervals is not slowed at all. Unlike AutoThrottle this looks
-at the whole fleet's answers, and one report at most doubles the average, beginning from what would
-slow nobody: one slow page among quick ones does not slow a host, a host that gets slow is relieved
-within a few reports, and its permits bound what is under way meanwhile.
-
-**Strain.** A 429, a 503 or a failed connection lets the host alone for ``backoff_seconds``, doubled
-for each strain that was counted before. What comes in while it is left alone began earlier, so it
-counts no further, but for a Retry-After that is longer. Whatever the site asks for, and however
-often it was strained, it is capped by its limits.
-
-**Recovery.** After the back-off the host is tried before it is trusted: the interval is doubled for
-each strain that counts, up to the length of its back-off (where ``adaptive`` is on). Each report of
-answers without strain takes one off. So a host that was left alone for ten minutes gets one request
-and then twice as many with each report, instead of a full horizon of them that may hit it as hard
-as before.
-
-Nothing of this ever makes an interval shorter than the limits.
-"""
+"""The adaptive rate of the in-memory fake: what ``report_host.lua`` does with a report."""
 
 import math
 from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.config.documents.policies import HostLimits
-from crawlfleet.crawling.politeness.adaptive_rate_counts import counted
-from crawlfleet.crawling.politeness.host_scheduler import (
+from tests.fakes.host_counts import counted
+from tests.fakes.host_scheduler import (
     GRACE_US,
     PERMIT_US,
     HostEntry,
     Permit,
     TenantEntry,
     keeps,
-    micros,
     swept,
 )
-from crawlfleet.crawling.politeness.models import HostReport
+from tests.kit.config import HostLimits
+from tests.kit.politeness import HostReport, interval_us, micros
 
 #: What is left of the average's old value after one more answer.
 _REMAINS: Final = 0.75
@@ -64,11 +39,6 @@ def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> Host
         strain = host.strain - 1
         return replace(host, strain=strain, slow=_span(limits, strain) if limits.adaptive else 0)
     return host
-
-
-def interval_us(limits: HostLimits) -> int:
-    """What lies between two turns by the rate alone."""
-    return max(1, micros(1.0 / limits.per_second))
 
 
 def _told(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:

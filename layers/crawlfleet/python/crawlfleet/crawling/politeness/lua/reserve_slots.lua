@@ -1,11 +1,34 @@
--- reserve_turns: what a worker's ask for turns at a host gets (crawling.politeness.host_scheduler tells the law).
--- KEYS[1] host     HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
+-- reserve_slots: what a worker's ask for slots at a host gets (SPEC.md H3).
+-- KEYS[1] host     HASH  * -> the host, tenant -> its slots, 'worker tenant' -> permits
 -- ARGV[1] tenant   who asks
 -- ARGV[2] worker   by whom
--- ARGV[3] figures  'count running interval concurrency now': turns wanted, what it has, us between
---                  two turns, downloads at once, epoch us or nothing for the server's clock
--- reply   'count wait interval permits ready why': turns, us until the first and between two,
+-- ARGV[3] figures  'count running interval concurrency now': slots wanted, slots in use, us between
+--                  two slots, downloads at once, epoch us or nothing for the server's clock
+-- reply   'count wait interval permits ready why': slots, us until the first and between two,
 --         permits, us until more may be asked for, and what for
+--
+-- Slots. A slot is a moment, granted up to HORIZON ahead, so that a request waits once. The next one
+-- is at the host's latest slot plus an interval (the theoretical arrival time of GCRA, without a
+-- burst). Tenants may have unlike intervals: a slot keeps the shorter interval of the two to every
+-- other tenant's latest slot, and its own to its tenant's. So a polite tenant is held to its own
+-- interval and slows nobody down.
+--
+-- Shares of slots. A tenant that got less than it asked for, and less than it would have got here
+-- alone, counts at the host for DEMAND. While k tenants count, the asking one included, each one's
+-- look-ahead is metered by a second GCRA, k times slower: at most its k-th part of the horizon is
+-- ahead of it. A tenant that has used that up may still take the next slot once its moment has come:
+-- nobody wanted it earlier. So all slots are used, and a tenant that asks gets at least its k-th part
+-- of the slots beyond the first horizon, but for one slot.
+--
+-- Permits. A worker's permits are what it may have in flight: not more than it has slots for, not
+-- more than the host's concurrency less what others hold. While k tenants count, what others lack up
+-- to their k-th part is kept for them; a tenant that holds more than its part gets no slots until it
+-- does not. Where there are fewer permits than tenants, those without one that waited longer come
+-- first. A worker gets no more slots than its permits can serve within the horizon, at the time that
+-- answers take: a slot that cannot be used is lost to all.
+--
+-- Grace. A worker's report may have been on its way when it was granted something: a grant stands
+-- for GRACE, whatever the worker says to have in flight.
 local SOON, PERMIT_SOON, PERMIT_LATE, GUESS = 50000, 200000, 1000000, 1000000
 local MAX_TENANTS = 128
 even_when_full(KEYS[1])
@@ -26,7 +49,7 @@ if not own then
 end
 own.concurrency = concurrency
 
--- 1. the next turn by the host's rate
+-- 1. the next slot by the host's rate
 local interval = max(1, asked, host.pace)
 if host.slow > 0 then
   interval = max(interval, min(interval * 2 ^ min(host.strain, 20), host.slow))
@@ -76,7 +99,7 @@ ready = max(SOON, ready)
 local kept = kept_by(host, running, concurrency, now)
 local theirs, permits, lacking = own.permits - (host.held or 0), kept, 0
 local answer = host.answer > 0 and host.answer or GUESS
--- How many more turns so many permits can serve within the horizon.
+-- How many more slots so many permits can serve within the horizon.
 local function fitting(of)
   if of <= 0 then return 0 end
   return max(0, max(of, ceil(of * HORIZON / answer)) - running)

@@ -1,20 +1,13 @@
-"""How a host has answered lately: counts of this minute and of the one before (SPEC.md A10, C6).
-
-Two minutes in nine numbers beside what is known of the host anyway: a report moves them on and adds
-to them, a look sums both. So a look is about the last one to two minutes, and nothing has to be
-swept. ``crawling/politeness/lua/report_host.lua`` does what these functions do; the in-memory fake
-calls them.
-"""
+"""The counts of answers of the in-memory fake: this minute and the one before, as in Redis."""
 
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.crawling.politeness.models import HostReport
+from tests.kit.politeness import MINUTE_US, HostReport
 
 _MILLION: Final = 1_000_000
-MINUTE_US: Final = 60 * _MILLION
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,1 +1,0 @@
-"""What the fleet shares of hosts and of robots.txt, in Redis."""
