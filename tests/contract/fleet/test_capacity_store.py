@@ -322,7 +322,7 @@ def test_a_worker_silent_for_too_long_is_no_worker_that_leaves(fleet):
 
 def test_what_is_no_decision_is_reported_as_a_part_that_cannot_be_used(redis_connection, tenant):
     targets = RedisScalingTargets(redis_connection, fleet=tenant)
-    redis_connection.client.hset(fleet_keys(tenant).target, POOL, "7 rubbish")
+    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 rubbish")
 
     with pytest.raises(StoreUnavailableError):
         targets.read(POOL)
@@ -330,7 +330,7 @@ def test_what_is_no_decision_is_reported_as_a_part_that_cannot_be_used(redis_con
 
 def test_what_an_older_version_has_decided_stands(redis_connection, tenant):
     targets = RedisScalingTargets(redis_connection, fleet=tenant)
-    redis_connection.client.hset(fleet_keys(tenant).target, POOL, "7 3 5 1800000000000 0 4")
+    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 3 5 1800000000000 0 4")
 
     found = targets.read(POOL)
 
@@ -339,7 +339,7 @@ def test_what_an_older_version_has_decided_stands(redis_connection, tenant):
 
 @pytest.mark.parametrize("rubbish", [b"", b"fast", b"\xff 1"])
 def test_an_unusable_throughput_is_reported_as_an_unusable_part(redis_connection, tenant, rubbish):
-    redis_connection.client.hset(fleet_keys(tenant).throughputs, f"{POOL} acme/docs", rubbish)
+    redis_connection.client.hset(fleet_keys(tenant).paces, f"{POOL} acme/docs", rubbish)
 
     with pytest.raises(StoreUnavailableError):
         RedisScalingTargets(redis_connection, fleet=tenant).throughputs(POOL)

@@ -85,7 +85,7 @@ class FakeAndReal(RuleBasedStateMachine):
         fires = None if fire_at is None else NOW + timedelta(hours=fire_at)
         facts = {"schedule": "f", "fire_at": fires, "created_at": self.now}
         job = a_job(f"{self.run}{tenant}", name, state=state, start=start, **facts)
-        self.ask("create_in_turn", job, most, instead=instead)
+        self.ask("create_limited", job, most, instead=instead)
 
     @precondition(lambda self: self.seen)
     @rule(which=st.integers(0, 20), count=st.integers(0, SIZE), salt=st.integers(0, 3))

@@ -103,7 +103,7 @@ BROKEN = {
     "run_due": ("schedules", {"fires"}),
     "resubmit_due": ("pages", {"recrawled"}),
     "tend_seeds": ("seeds", {"seeded"}),
-    "tell_bizs": ("bizs", {"strays"}),
+    "report_bizs": ("bizs", {"strays"}),
     "stand_watch": ("watch", {"buried"}),
     "recover": ("recovery", {"requeued", "expired", "orphans", "corrected"}),
     "scale_all": ("scaling", {"wanted", "started"}),

@@ -72,7 +72,7 @@ class Overlaps(RuleBasedStateMachine):
         self.world.tick()
         self.world.schedules = kept
 
-    @rule(port=st.sampled_from(["create", "create_in_turn", "get", "count_open"]))
+    @rule(port=st.sampled_from(["create", "create_limited", "get", "count_open"]))
     def a_part_fails(self, port: str) -> None:
         kept, self.world.jobs = self.world.jobs, Failing(self.world.jobs, **{port: 1})
         self.world.tick()
