@@ -3,7 +3,7 @@
 from crawlfleet.kernel.ids import FINAL_STATES, State
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
-from crawlfleet.requests.leased import DEFERRED_BATCHES, DEFERRED_BYTES, InFlight, LeasedRequest
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.ledger import JOB_LIFE, Correction, Journal, JournalLine, Ledger, Ledgers
 from crawlfleet.requests.models import (
     NS_OF_MS,

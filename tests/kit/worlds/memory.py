@@ -52,7 +52,7 @@ from tests.kit.recovery import ReaperPorts, RecoveryPorts
 from tests.kit.requests import Ledger
 from tests.kit.submission import SubmissionPorts, TrackingPorts
 from tests.kit.warned import Warned
-from tests.kit.worker import Pauses, RunPorts, SteadyTime, WorkPorts
+from tests.kit.worker import Pauses, SteadyTime, WorkerServices
 from tests.kit.worlds.doubles import Ids, Lines, Titles
 from tests.steady import SteadyClock
 
@@ -340,7 +340,7 @@ class World:
         }
         return BidderPorts(**(ports | changes))  # type: ignore[arg-type]
 
-    def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
+    def work(self, pages: dict[str, object], **changes: object) -> WorkerServices:
         ports: dict[str, object] = {
             "config": self,
             "queue": self.queue,
@@ -363,7 +363,8 @@ class World:
             "draining": self.draining(),
             "cancelling": self.cancelling(),
             "advancing": self.advancing(),
-            "runs": RunPorts(readings=self.readings, demands=self.demands),
+            "readings": self.readings,
+            "demands": self.demands,
             "applying": self.applying(),
             "awarding": self.awarding(),
             "clock": self.clock,
@@ -372,4 +373,4 @@ class World:
             "pauses": self.pauses,
             "steady": self.steady,
         }
-        return WorkPorts(**(ports | changes))  # type: ignore[arg-type]
+        return WorkerServices(**(ports | changes))  # type: ignore[arg-type]

@@ -9,18 +9,17 @@ from msgspec.structs import replace
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
 from tests.kit.fleet import FLEET_POOL, ScalingTarget
-from tests.kit.politeness import HopGuards, HostReport, LocalScheduler, PolitenessClient, RobotsBook
+from tests.kit.politeness import HopGuards, HostReport
 from tests.kit.requests import LeasedRequest, State, Submission
 from tests.kit.submission import submit
 from tests.kit.worker import (
     BackgroundTasks,
-    FrontierClient,
-    Leasing,
-    Phases,
-    Placing,
+    Heartbeat,
+    Leases,
+    Session,
     SteadyTime,
+    Telemetry,
     Worker,
-    WorkReport,
 )
 from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
@@ -67,6 +66,14 @@ async def at_once(function, *args, **kwargs):
     return function(*args, **kwargs)
 
 
+class QuietSession(Session):
+    """A session whose parts are called in the caller's thread, so that nothing else happens."""
+
+    async def threaded(self, function, *args, **kwargs):
+        """Call a part."""
+        return function(*args, **kwargs)
+
+
 class Parts:
     """The parts of a worker as it joins them; none of them does anything by itself."""
 
@@ -78,46 +85,32 @@ class Parts:
         on_the_way_seconds: float = 330.0,
         **changes: object,
     ) -> None:
-        ports = self.ports = world.work(pages or {}, **changes)
-        steady, limits = ports.steady, world.tree.stage.fleet
-        self.fetcher = ports.fetcher
-        self.report = WorkReport(worker=name)
-        self.scheduler = LocalScheduler(steady)
-        self.robots = RobotsBook(
-            ports.fetcher,
-            ports.robots,
-            ports.clock,
-            at_once,
-            self._wait_for_robots_slot,
-            on_the_way_seconds=on_the_way_seconds,
-        )
-        self.politeness = PolitenessClient(
-            ports.hosts, world, self.robots, self.scheduler, name, ports.clock, steady
-        )
+        services = self.services = world.work(pages or {}, **changes)
+        session = self.session = QuietSession(services, name)
+        self.fetcher = services.fetcher
+        self.report = session.report
         self.hop_guards = HopGuards(
-            world, self.politeness, self.robots, at_once, ports.pauses.turn, steady
-        )
-        self.frontier = FrontierClient(ports.seeding, ports.clock, steady)
-        self.leasing = Leasing(
-            ports,
+            services,
             name,
-            limits,
-            self.report,
-            Phases(),
-            self.politeness,
-            self.robots,
-            self.frontier,
-            Placing(ports.targets, name, world),
+            session.threaded,
+            services.pauses.turn,
+            services.steady,
+            on_the_way_seconds,
         )
-        self.background = BackgroundTasks(ports, name, self.frontier, self.report, lambda: 600.0)
-
-    async def _wait_for_robots_slot(self, held: LeasedRequest, host: str, *, led: bool) -> None:
-        await self.hop_guards.wait_for_robots_slot(held, host, led=led)
+        self.scheduler, self.robots = self.hop_guards.scheduler, self.hop_guards.robots
+        self.politeness = self.hop_guards.client
+        self.frontier = session.frontier
+        self.leases = Leases(session, self.hop_guards)
+        self.telemetry = Telemetry(session, self.politeness)
+        self.heartbeat = Heartbeat(session, self.scheduler)
+        self.background = BackgroundTasks(
+            session, self.heartbeat, self.leases.affinity, self.telemetry.throughput
+        )
 
     def holds(self, url: str, tenant: str = "default") -> LeasedRequest:
         """A request for a page, submitted and leased."""
-        [an_id] = submitted(self.ports.config, url, tenant=tenant)
-        [held] = [one for one in self.leasing.take().held if one.claim.request.id == an_id]
+        [an_id] = submitted(self.services.config, url, tenant=tenant)
+        [held] = [one for one in self.leases.take().leased if one.claim.request.id == an_id]
         return held
 
 

@@ -7,15 +7,14 @@ from tests.kit.requests import (
     Body,
     Claim,
     Entry,
-    InFlight,
     LeasedRequest,
     Page,
     Request,
 )
-from tests.kit.worker import Pace, Phases, Reading
+from tests.kit.worker import Parser
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import DOCS, START
-from tests.kit.worlds.worker import at_once
+from tests.kit.worlds.worker import QuietSession
 
 URL = "https://example.org/a"
 PLAIN = Spider(executor="lines")
@@ -71,13 +70,12 @@ def read(
     *,
     status=200,
     reader_name="list",
-    pace=None,
     limits=None,
     **changes,
 ):
-    """Read one page, alone; the outcome, what was held, and who read it."""
+    """Read one page, alone; the outcome, what was leased, and the session."""
     held = held_by(world, reader, reader_name)
-    pace = pace or Pace(InFlight(), Phases())
-    whole = Reading(world.work({}, **changes), pace, at_once, **(limits or {}))
+    session = QuietSession(world.work({}, **changes), "w")
+    whole = Parser(session, **(limits or {}))
     page = Page(url=URL, status=status, headers={}, body=body)
-    return asyncio.run(whole.read(held, reader, page)), held, whole
+    return asyncio.run(whole.read(held, reader, page)), held, session

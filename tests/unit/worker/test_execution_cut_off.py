@@ -10,7 +10,8 @@ import pytest
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.fetching import NO_FETCH_CONTEXT
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.requests import DEFERRED_BATCHES, State
+from tests.kit.requests import State
+from tests.kit.worker import DEFERRED_BATCHES
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import DOCS, OTHER, World
 from tests.kit.worlds.worker import quick_tree, states

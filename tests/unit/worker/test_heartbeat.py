@@ -1,16 +1,16 @@
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
 from tests.kit.fleet import WorkerStatus
 from tests.kit.kernel import StoreUnavailableError
+from tests.kit.politeness import LocalScheduler
 from tests.kit.warned import Warned
-from tests.kit.worker import Heartbeat, SteadyTime
+from tests.kit.worker import Heartbeat, Session, SteadyTime
+from tests.kit.worlds.worker import quick_tree
 from tests.waiting import eventually
-
-DOUBT_SECONDS = 5.0
 
 
 class Register:
@@ -33,6 +33,7 @@ class Register:
             raise StoreUnavailableError("redis", "no answer")
         first = not self.beats
         self.beats.append(worker_status)
+        self.report.done = len(self.beats)
         return self.known and not first
 
 
@@ -52,16 +53,12 @@ def now():
 
 
 @pytest.fixture
-def heartbeat(register, warnings, now):
-    made = Heartbeat(
-        register,
-        "w",
-        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        seconds=0.005,
-        doubt_seconds=DOUBT_SECONDS,
-        worker_status=lambda: WorkerStatus(done=len(register.beats)),
-        steady=SteadyTime(lambda: now[0]),
-    )
+def heartbeat(world, register, now):
+    world.tree = quick_tree(world)
+    services = world.work({}, workers=register, steady=SteadyTime(lambda: now[0]))
+    session = Session(services, "w")
+    register.report = session.report
+    made = Heartbeat(session, LocalScheduler())
     yield made
     register.gate.set()
     made.stop()
@@ -72,7 +69,7 @@ def test_it_registers_before_it_returns_and_goes_on_beating(heartbeat, register)
 
     assert len(register.beats) == 1
     eventually(lambda: len(register.beats) > 3, what="the heart beats on")
-    assert register.beats[2] == WorkerStatus(done=2)
+    assert register.beats[2].done == 2
 
 
 def test_it_beats_while_the_thread_that_started_it_is_busy(heartbeat, register):
@@ -90,7 +87,7 @@ def test_after_stop_no_beat_follows(heartbeat, register):
     count = len(register.beats)
     register.gate.clear()
 
-    assert not any(thread.name == "heart" for thread in threading.enumerate())
+    assert not any(thread.name == "heartbeat" for thread in threading.enumerate())
     assert len(register.beats) == count
 
 
@@ -115,8 +112,8 @@ def test_a_beat_after_a_long_silence_may_have_come_too_late(heartbeat, register,
     heartbeat.start()
     register.gate.clear()
     eventually(lambda: register.waits, what="no beat arrives")
-    now[0] += DOUBT_SECONDS
-    assert heartbeat.detached_seconds == DOUBT_SECONDS
+    now[0] += heartbeat.doubt_seconds
+    assert heartbeat.detached_seconds >= heartbeat.doubt_seconds
     assert not heartbeat.may_have_lost, "that is for those to say who look at the silence"
     register.gate.set()
 

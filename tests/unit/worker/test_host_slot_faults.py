@@ -32,7 +32,7 @@ from tests.kit.worlds.worker import (
 
 def test_leases_are_returned_while_slots_are_unknown(world):
     ids = submitted(world, *URLS)
-    mine = Parts(world, hosts=Broken(), pauses=PAUSES).leasing
+    mine = Parts(world, hosts=Broken(), pauses=PAUSES).leases
 
     with pytest.raises(StoreUnavailableError):
         mine.take()
@@ -41,7 +41,7 @@ def test_leases_are_returned_while_slots_are_unknown(world):
     found = tracked(world, ids[0])
     assert (found.state, found.attempts) == (State.PENDING, 0)
     assert "handed back" in found.timeline[-1].why
-    assert mine.rests(DOCS)
+    assert mine.is_backing_off(DOCS)
     assert mine.take() == NOTHING
 
 
@@ -54,7 +54,7 @@ def test_work_whose_site_is_not_known_yet_is_handed_back_with_the_rest(world):
     hosts.left["reserve"] = 1
 
     with pytest.raises(StoreUnavailableError):
-        mine.leasing.take()
+        mine.leases.take()
 
     assert depth(world)[0] == 3
 
@@ -63,14 +63,14 @@ def test_what_was_put_aside_and_is_taken_is_not_lost_when_the_queue_fails_after_
     polite(world, per_second=1_000)
     [an_id] = submitted(world, URLS[0])
     leave_alone(world, "a.example", 60)
-    Parts(world).leasing.take()
+    Parts(world).leases.take()
     world.now += timedelta(seconds=61)
-    mine = Parts(world, queue=Failing(world.queue, lease=1), pauses=PAUSES).leasing
+    mine = Parts(world, queue=Failing(world.queue, lease=1), pauses=PAUSES).leases
 
     taken = mine.take()
 
-    assert [one.claim.request.id for one in taken.held] == [an_id]
-    assert mine.rests(DOCS)
+    assert [one.claim.request.id for one in taken.leased] == [an_id]
+    assert mine.is_backing_off(DOCS)
     [warning] = world.warnings
     assert "lease: no answer" in warning
 
@@ -90,7 +90,7 @@ def test_a_request_with_a_host_slot_is_handed_back_when_one_without_cannot_be_ad
             return (Broken() if self.asked > 1 else world.hosts).reserve(*args)
 
     with pytest.raises(StoreUnavailableError):
-        Parts(world, hosts=Once(None)).leasing.take()
+        Parts(world, hosts=Once(None)).leases.take()
 
     assert depth(world) == (2, 0, 0)
 
@@ -142,7 +142,7 @@ def test_requests_whose_rule_cannot_be_looked_up_are_handed_back(world):
     ids = submitted(world, *URLS)
 
     with pytest.raises(StoreUnavailableError):
-        Parts(world, rules=Broken()).leasing.take()
+        Parts(world, rules=Broken()).leases.take()
 
     assert depth(world) == (4, 0, 0)
     assert "rule" in tracked(world, ids[0]).timeline[-1].why
@@ -155,14 +155,14 @@ def test_entries_that_cannot_be_claimed_or_let_go_keep_nobody_waiting(world, par
     store, queue = Failing(world.store, **{part: 1}), Failing(world.queue, **{part: 1})
     if part != "claim":
         store.claim = lambda *_: []
-    mine = Parts(world, store=store, queue=queue).leasing
+    mine = Parts(world, store=store, queue=queue).leases
 
     if part == "claim":
         with pytest.raises(StoreUnavailableError):
             mine.take()
         assert depth(world) == (4, 0, 0)
     else:
-        assert mine.take().held == []
+        assert mine.take().leased == []
         [warning] = world.warnings
         assert f"{part}: no answer" in warning
 

@@ -35,11 +35,11 @@ def test_a_request_without_a_slot_is_deferred_with_the_reason_and_counts_no_atte
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
 
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    assert [one.claim.request.id for one in taken.held] == ids[:3]
+    assert [one.claim.request.id for one in taken.leased] == ids[:3]
     assert taken.entries == 4
-    assert [round(one.interval_seconds, 3) for one in taken.held] == [1.0, 1.0, 1.0]
+    assert [round(one.interval_seconds, 3) for one in taken.leased] == [1.0, 1.0, 1.0]
     assert depth(world) == (1, 1, 3)
     aside = tracked(world, ids[3])
     assert (aside.state, aside.attempts) == (State.PENDING, 0)
@@ -95,14 +95,14 @@ def test_only_as_many_requests_are_taken_from_due_hosts_as_get_slots(world):
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
-    assert Parts(world).leasing.take().held == []
+    assert Parts(world).leases.take().leased == []
     assert depth(world) == (4, 4, 0)
 
     world.now += timedelta(seconds=61)
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    assert [one.claim.request.id for one in taken.held] == ids[:3]
-    assert all(one.slot_at is not None for one in taken.held)
+    assert [one.claim.request.id for one in taken.leased] == ids[:3]
+    assert all(one.slot_at is not None for one in taken.leased)
     assert depth(world) == (1, 1, 3)
 
 
@@ -110,13 +110,13 @@ def test_due_hosts_without_a_slot_after_all_are_asked_again_later(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
-    Parts(world).leasing.take()
+    Parts(world).leases.take()
     world.now += timedelta(seconds=61)
     leave_alone(world, "a.example", 300)
 
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    assert (taken.held, depth(world)) == ([], (4, 4, 0))
+    assert (taken.leased, depth(world)) == ([], (4, 4, 0))
     assert world.queue.deferred(DOCS, world.now + timedelta(seconds=299), 9) == []
     assert world.queue.deferred(DOCS, world.now + timedelta(seconds=300), 9)
 
@@ -128,13 +128,13 @@ def test_what_was_put_aside_and_what_is_queued_come_in_one_batch_of_bounded_size
     )
     first = submitted(world, *URLS[:2])
     leave_alone(world, "a.example", 60)
-    Parts(world).leasing.take()
+    Parts(world).leases.take()
     world.now += timedelta(seconds=61)
     second = submitted(world, *(f"https://b.example/{n}" for n in range(4)))
 
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    ids = [held.claim.request.id for held in taken.held]
+    ids = [held.claim.request.id for held in taken.leased]
     assert taken.entries == 3
     assert ids == [*first, second[0]]
 
@@ -147,10 +147,10 @@ def test_a_host_spelled_otherwise_in_the_index_does_not_wait_for_ever(world):
     entries = world.queue.lease(DOCS, "t:1", 1, now, now + timedelta(seconds=9))
     world.queue.defer(DOCS, "t:1", [("A.EXAMPLE", now, entries)])
 
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    assert [one.claim.request.id for one in taken.held] == [an_id]
-    assert taken.held[0].slot_at is not None
+    assert [one.claim.request.id for one in taken.leased] == [an_id]
+    assert taken.leased[0].slot_at is not None
 
 
 def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(world):
@@ -163,31 +163,31 @@ def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(wor
     gone.claim = lambda *_: []
     gone.due = lambda *_: []
 
-    taken = Parts(world, store=gone).leasing.take()
+    taken = Parts(world, store=gone).leases.take()
 
-    assert (taken.held, taken.entries) == ([], 1)
+    assert (taken.leased, taken.entries) == ([], 1)
     assert depth(world) == (0, 0, 0)
 
 
 def test_a_stage_without_any_queue_has_nothing_to_take(world):
     world.tree = replace(world.tree, bizs={})
 
-    assert Parts(world).leasing.take() == NOTHING
+    assert Parts(world).leases.take() == NOTHING
 
 
 def test_a_batch_that_is_full_of_what_was_put_aside_takes_nothing_of_the_queue(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS, "https://a.example/4")
     leave_alone(world, "a.example", 60)
-    assert Parts(world).leasing.take().held == []
+    assert Parts(world).leases.take().leased == []
     world.now += timedelta(seconds=120)
     submitted(world, "https://b.example/1")
     limits = replace(world.tree.stage.fleet, batch=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
 
-    taken = Parts(world).leasing.take()
+    taken = Parts(world).leases.take()
 
-    assert [one.host[0] for one in taken.held] == ["a.example"]
+    assert [one.host[0] for one in taken.leased] == ["a.example"]
     assert world.queue.depth(DOCS).queued == 5
 
 
@@ -197,7 +197,7 @@ def test_an_entry_that_another_took_in_between_is_not_waited_for(world):
     queue = Failing(world.queue)
     queue.lease = lambda *_: []
 
-    assert Parts(world, queue=queue).leasing.take() == NOTHING
+    assert Parts(world, queue=queue).leases.take() == NOTHING
 
 
 def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):

@@ -14,9 +14,11 @@ from tests.kit.worlds.worker import Parts
 BIZS = 30
 
 
-def never(_: object) -> bool:
-    """Nothing is settled meanwhile."""
-    return False
+def in_flight(mine: Parts, batches: int = 1) -> list[object]:
+    """Leased requests that are being worked on."""
+    leased = [one for _ in range(batches) for one in mine.leases.take().leased]
+    assert all(mine.session.in_flight.add(one) for one in leased)
+    return leased
 
 
 class Hanging:
@@ -52,12 +54,12 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
             return getattr(world.store, name)
 
     limits = world.tree.stage.fleet
-    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(index=1e-9)).leasing
-    held = [one for _ in range(BIZS) for one in mine.take().held]
+    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(index=1e-9))
+    held = in_flight(mine, BIZS)
     assert len(held) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 
-    assert mine.keep(held, never).gone == []
+    assert mine.leases.renew(held).lost == []
 
     assert renewed == set(world.tree.queues())
     assert index.waits == 1
@@ -68,11 +70,11 @@ def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
     """Nobody would finish it, and it would count as leased until it ends."""
     page = [Submission(url="https://example.org/")]
     submit(world.submission(), world.tree, "default", "docs", page, world.now)
-    mine = Parts(world).leasing
-    held = mine.take().held
+    mine = Parts(world)
+    held = mine.leases.take().leased
     world.queue.flush()
 
-    assert mine.keep(held, lambda _: True).gone == []
+    assert mine.leases.renew(held).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 
@@ -81,11 +83,11 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     """Redis has lost them, the truth has not: whose they are must be known if this worker dies."""
     page = [Submission(url="https://example.org/")]
     submit(world.submission(), world.tree, "default", "docs", page, world.now)
-    mine = Parts(world).leasing
-    held = mine.take().held
+    mine = Parts(world)
+    held = in_flight(mine)
     world.queue.flush()
 
-    assert mine.keep(held, never).gone == []
+    assert mine.leases.renew(held).lost == []
 
     assert world.queue.depth(DOCS).leased == 1
 
@@ -94,11 +96,11 @@ def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_froz
     """Others may have done it all since the truth was asked: the lease would be nobody's."""
     page = [Submission(url="https://example.org/")]
     submit(world.submission(), world.tree, "default", "docs", page, world.now)
-    mine = Parts(world, pauses=Pauses(true=0.0)).leasing
-    held = mine.take().held
+    mine = Parts(world, pauses=Pauses(true=0.0))
+    held = in_flight(mine)
     world.queue.flush()
 
-    assert mine.keep(held, never).gone == []
+    assert mine.leases.renew(held).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 
@@ -111,9 +113,9 @@ def test_bizs_take_turns_by_their_weight(world):
         submit(world.submission(), world.tree, "default", biz, pages, world.now)
     limits = replace(world.tree.stage.fleet, batch=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
-    mine = Parts(world).leasing
+    mine = Parts(world).leases
 
-    served = [mine.take().held[0].queue_key.biz for _ in range(40)]
+    served = [mine.take().leased[0].queue_key.biz for _ in range(40)]
 
     assert served.count("heavy") == 30
     assert served.count("z") == 10

@@ -25,7 +25,7 @@ class Stand:
         limits = replace(world.tree.stage.fleet, batch=BATCH)
         stage = replace(world.tree.stage, fleet=limits)
         world.tree = replace(world.tree, bizs={"default": bizs}, stage=stage)
-        self._leasing = Parts(world).leasing
+        self._leases = Parts(world).leases
         self.had: Counter[str] = Counter()
         self.leases: Counter[str] = Counter()
 
@@ -34,7 +34,7 @@ class Stand:
         submit(self.world.submission(), self.world.tree, "default", biz, pages, self.world.now)
 
     def take(self) -> str | None:
-        held = self._leasing.take().held
+        held = self._leases.take().leased
         if not held:
             return None
         biz = held[0].queue_key.biz

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.worker import Worker, WorkPorts
+from tests.kit.worker import Worker, WorkerServices
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import World, make_tree
@@ -30,7 +30,10 @@ class Hands:
         return 0.0 if self._over.is_set() else 10_000.0
 
     def run(
-        self, count: int, until: Callable[[], bool], work: Callable[[], WorkPorts] | None = None
+        self,
+        count: int,
+        until: Callable[[], bool],
+        work: Callable[[], WorkerServices] | None = None,
     ) -> None:
         """Have so many work until that holds, then until their time is up."""
 
@@ -45,7 +48,7 @@ class Hands:
 
         asyncio.run(all_of_them())
 
-    async def _one(self, name: str, work: Callable[[], WorkPorts] | None) -> None:
+    async def _one(self, name: str, work: Callable[[], WorkerServices] | None) -> None:
         ports = self.world.work({}, remaining=self.left) if work is None else work()
         self.ended[name] = (await Worker(ports, name).run()).stopped_because
 

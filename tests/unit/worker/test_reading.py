@@ -12,15 +12,14 @@ from tests.kit.requests import (
     Done,
     Entry,
     Harvest,
-    InFlight,
     Link,
     Page,
     State,
 )
-from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading
+from tests.kit.worker import LINK_BYTES, PART, SLICE, Parser, Pauses, ReadingGate
 from tests.kit.worlds.doubles import Lines
 from tests.kit.worlds.memory import DOCS, RULE, START, World, make_biz, make_tree
-from tests.kit.worlds.worker import at_once, tracked
+from tests.kit.worlds.worker import QuietSession, tracked
 from tests.unit.worker.pages_read import (
     PLAIN,
     STRICT,
@@ -151,36 +150,37 @@ def test_a_spider_that_breaks_half_way_is_a_dead_letter_and_leaves_no_records(wo
     assert records(world, an_id) == {}
 
 
-def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop():
+def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop(world):
     """A hundred pages that arrive at once do not keep leases from being renewed."""
 
     async def go():
-        pace, others = Pace(InFlight(), Phases(), spell_seconds=0.25), asyncio.Event()
+        session = QuietSession(world.work({}, pauses=Pauses(spell=0.25)), "w")
+        gate, others = ReadingGate(session), asyncio.Event()
         asyncio.get_running_loop().call_soon(others.set)
-        pace.spent(DOCS, 0.2)
-        await pace.turn()
+        gate.spent(DOCS, 0.2)
+        await gate.enter()
         assert not others.is_set(), "it goes on"
-        pace.spent(DOCS, 0.1)
-        await pace.turn()
+        gate.spent(DOCS, 0.1)
+        await gate.enter()
         assert others.is_set()
 
     asyncio.run(go())
 
 
 def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
-    holding, other = InFlight(), held_by(world, PLAIN)
+    session, other = QuietSession(world.work({}), "w"), held_by(world, PLAIN)
+    in_flight = session.in_flight
     other.weight = 1_001
-    holding.add(other)
-    holding.end(other, Done(()))
+    in_flight.add(other)
+    in_flight.end(other, Done(()))
 
     async def go():
-        pace = Pace(holding, Phases(), heavy_bytes=1_000)
-        whole = Reading(world.work({}), pace, at_once)
+        whole = Parser(session, ReadingGate(session, heavy_bytes=1_000))
         page = Page(url=URL, status=200, headers={}, body=b"one")
         reading = asyncio.create_task(whole.read(held_by(world, PLAIN), PLAIN, page))
         await asyncio.wait([reading], timeout=0.02)
         assert not reading.done()
-        holding.drop(other)
+        in_flight.drop(other)
         assert len((await reading).records) == 1
 
     asyncio.run(go())

@@ -14,7 +14,7 @@ from tests.kit.requests import (
     Page,
     State,
 )
-from tests.kit.worker import SLICE
+from tests.kit.worker import SLICE, Parser
 from tests.kit.worlds.doubles import Titles
 from tests.kit.worlds.memory import DOCS, RULE, World, make_biz, make_tree
 from tests.kit.worlds.worker import Spy, tracked
@@ -43,26 +43,26 @@ def test_coverage_adds_up_until_it_is_taken(world):
             found = Coverage(pages=1, records=2, fields={"title": 1})
             return Harvest(records=({"title": "x"}, {"title": None}), coverage=found)
 
-    _, held, whole = read(world, RULE, b"x", reader_name="page", extractor=Some())
+    _, held, session = read(world, RULE, b"x", reader_name="page", extractor=Some())
 
     async def again():
         page = Page(url=URL, status=200, headers={}, body=b"x")
-        await whole.read(held, RULE, page)
+        await Parser(session).read(held, RULE, page)
 
     asyncio.run(again())
 
     expected = Coverage(pages=2, records=4, fields={"title": 2})
-    assert whole.take_coverage() == {(DOCS, "page", RULE.version): expected}
-    assert whole.take_coverage() == {}
+    assert session.account.take_coverage() == {(DOCS, "page", RULE.version): expected}
+    assert session.account.take_coverage() == {}
 
 
 def test_the_coverage_of_a_spider_counts_its_page_once_and_what_was_stored(world):
     body = lines(2 * SLICE + 7) + b"\nbad"
 
-    _, _, whole = read(world, PLAIN, body)
+    _, _, session = read(world, PLAIN, body)
 
     records = 2 * SLICE + 7
-    assert whole.take_coverage() == {
+    assert session.account.take_coverage() == {
         (DOCS, "list", PLAIN.version): Coverage(pages=1, records=records, fields={"line": records})
     }
 
@@ -72,9 +72,9 @@ def test_records_that_are_not_stored_are_counted_as_rejected(world, reader_name)
     schema = {"properties": {"line": {"pattern": "^a"}, "title": {"pattern": "^a"}}}
     source = replace(RULE if reader_name == "page" else PLAIN, schema=schema)
 
-    done, _, whole = read(world, source, b"one\ntwo", reader_name=reader_name)
+    done, _, session = read(world, source, b"one\ntwo", reader_name=reader_name)
 
-    (counted,) = whole.take_coverage().values()
+    (counted,) = session.account.take_coverage().values()
     assert counted.pages == 1
     assert counted.records == counted.rejected == done.rejected_count > 0
     assert sum(counted.fields.values()) == counted.records

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.requests import DEFERRED_BATCHES, DEFERRED_BYTES, Done, InFlight, State
-from tests.kit.worker import PAUSES, Phases, Settler
+from tests.kit.requests import Done, State
+from tests.kit.worker import DEFERRED_BATCHES, DEFERRED_BYTES, PAUSES, Settler
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, OTHER, make_tree
-from tests.kit.worlds.worker import Parts, at_once, states, submitted
+from tests.kit.worlds.worker import Parts, states, submitted
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 
@@ -22,27 +22,17 @@ class Stand:
         self.ids = submitted(world, *URLS)
         store = Failing(world.store, settle=1)
         self.parts = Parts(world, store=store, pauses=PAUSES)
-        self.holding = InFlight()
-        for held in self.parts.leasing.take().held:
+        self.in_flight = self.parts.session.in_flight
+        for held in self.parts.leases.take().leased:
             held.weight = weight
-            self.holding.add(held)
-            self.holding.end(held, Done(()))
+            self.in_flight.add(held)
+            self.in_flight.end(held, Done(()))
 
     def settle(self, batch):
-        async def nothing():
-            """There is nothing to do before."""
-
-        limits = replace(self.parts.ports.config.current().stage.fleet, batch=batch)
-        settler = Settler(
-            self.holding,
-            self.parts.leasing,
-            Phases(),
-            self.parts.report,
-            limits,
-            at_once,
-            nothing,
-        )
-        return asyncio.run(settler.settle(self.holding.outcomes()))
+        session = self.parts.session
+        session.limits = replace(session.limits, batch=batch)
+        settler = Settler(session, self.parts.leases, self.parts.telemetry)
+        return asyncio.run(settler.settle(self.in_flight.outcomes()))
 
 
 def test_what_could_not_be_stored_is_stored_the_next_time(world):
@@ -57,11 +47,11 @@ def test_what_could_not_be_stored_is_stored_the_next_time(world):
 
 def test_a_queue_whose_outcomes_could_not_be_stored_is_left_alone_for_a_while(world):
     stand = Stand(world)
-    assert not stand.parts.leasing.rests(DOCS)
+    assert not stand.parts.leases.is_backing_off(DOCS)
 
     stand.settle(len(URLS))
 
-    assert stand.parts.leasing.rests(DOCS)
+    assert stand.parts.leases.is_backing_off(DOCS)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +64,7 @@ def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch
 
     stand.settle(batch)
 
-    assert len(stand.holding) == kept
+    assert len(stand.in_flight) == kept
     assert stand.parts.report.left == len(URLS) - kept
     assert states(world, stand.ids) == [State.LEASED] * len(URLS)
 
@@ -82,9 +72,9 @@ def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch
 def test_an_outcome_of_another_queue_is_stored_though_one_is_away(world):
     stand = Stand(world)
     theirs = submitted(world, *URLS[:2], tenant="acme")
-    for held in stand.parts.leasing.take().held:
-        stand.holding.add(held)
-        stand.holding.end(held, Done(()))
+    for held in stand.parts.leases.take().leased:
+        stand.in_flight.add(held)
+        stand.in_flight.end(held, Done(()))
 
     assert not stand.settle(len(URLS))
 

@@ -12,7 +12,7 @@ from tests.kit.jobs import RunPart, together, usage_of
 from tests.kit.kernel import QueueKey
 from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Page, Retry
-from tests.kit.worker import FORGET_SECONDS, Idle, RunMeter, travelled
+from tests.kit.worker import FORGET_SECONDS, Idle, UsageMeter, travelled
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCS, SHOP = QueueKey("acme", "docs", "main"), QueueKey("acme", "shop", "main")
@@ -22,7 +22,7 @@ IDLE_BYTES = 100_000_000
 class Attempt:
     """An attempt at a task, held until it is ended."""
 
-    def __init__(self, meter: RunMeter, queue_key: QueueKey, job: str | None) -> None:
+    def __init__(self, meter: UsageMeter, queue_key: QueueKey, job: str | None) -> None:
         self._end = Dead("gone", "PageGone")
         self._running = meter.during(queue_key, job, self)
         self._running.send(None)
@@ -50,7 +50,9 @@ class Bench:
         self.seconds = 1_000.0
         self.idle = Idle()
         self.attempts: list[Attempt] = []
-        self.meter = RunMeter(self.readings, "w1", self.now, self.idle, lambda: self.seconds, most)
+        self.meter = UsageMeter(
+            self.readings, "w1", self.now, self.idle, lambda: self.seconds, most
+        )
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.seconds - 1_000)
@@ -172,7 +174,7 @@ def test_idle_memory_is_the_least_seen_while_nothing_ran_and_stays_with_the_proc
     bench: Bench,
 ) -> None:
     bench.readings.memory_bytes = IDLE_BYTES + 50
-    later = RunMeter(bench.readings, "w2", bench.now, bench.idle, lambda: bench.seconds)
+    later = UsageMeter(bench.readings, "w2", bench.now, bench.idle, lambda: bench.seconds)
     task = Attempt(later, DOCS, "night")
     bench.seconds += 1
     later.tick()

@@ -12,7 +12,7 @@ from tests.kit.kernel import (
     StoreUnavailableError,
     ThrottledError,
 )
-from tests.kit.politeness import GrantedSlots, HopGuards, HostReport
+from tests.kit.politeness import GrantedSlots, HostReport
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
 from tests.kit.worlds.doubles import Broken
@@ -21,7 +21,6 @@ from tests.kit.worlds.worker import (
     ROBOTS,
     Parts,
     Time,
-    at_once,
     leave_alone,
     obedient,
     polite,
@@ -88,10 +87,11 @@ def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
             turn = GrantedSlots(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
             return dict.fromkeys(wanted, turn)
 
-    soon, mine = Soon(), Parts(world)
-    hop_guards = HopGuards(world, soon, mine.robots, at_once, PAUSES.turn, world.steady)
+    soon, mine = Soon(), Parts(world, pauses=PAUSES)
+    held = mine.holds(PAGE)
+    mine.hop_guards.client = soon
 
-    asyncio.run(hop_guards.slot_at(mine.holds(PAGE), "b.example"))
+    asyncio.run(mine.hop_guards.slot_at(held, "b.example"))
 
     assert soon.asked == 3
     assert clock.slept == [0.05, 0.05]

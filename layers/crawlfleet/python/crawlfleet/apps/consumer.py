@@ -58,8 +58,8 @@ from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.mongo.store import MongoRules
-from crawlfleet.worker.ports import WorkPorts
-from crawlfleet.worker.usage_meter import RunPorts
+from crawlfleet.worker.session import WorkerServices
+from crawlfleet.worker.usage_meter import Idle
 from crawlfleet.worker.worker import Worker
 
 
@@ -185,7 +185,8 @@ class Consumer:
         )
         self._targets = capacity_ports(parts)
         self._cancelling = cancelling_ports(parts)
-        self._runs = RunPorts(readings=machine_readings(parts), demands=MongoDemands(parts.nodes))
+        self._readings, self._demands = machine_readings(parts), MongoDemands(parts.nodes)
+        self._idle = Idle()
         self._awarding = awarding_ports(parts, self._recovery.detector)
         self._clock = ServerClock(parts.redis)
 
@@ -236,7 +237,7 @@ class Consumer:
             read_secret=self._read_secret,
             source_address=parts.settings.source_address,
         ) as fetcher:
-            ports = WorkPorts(
+            services = WorkerServices(
                 config=parts.config,
                 queue=parts.queue,
                 store=parts.store,
@@ -258,7 +259,9 @@ class Consumer:
                 draining=self._draining,
                 cancelling=self._cancelling,
                 advancing=self._advancing,
-                runs=self._runs,
+                readings=self._readings,
+                demands=self._demands,
+                idle=self._idle,
                 applying=applying_ports(
                     parts,
                     self._awarding,
@@ -270,7 +273,7 @@ class Consumer:
                     hosts=self._hosts,
                     robots=self._robots,
                     fetcher=fetcher,
-                    readings=self._runs.readings,
+                    readings=self._readings,
                     clock=self._clock,
                 ),
                 awarding=self._awarding,
@@ -279,7 +282,7 @@ class Consumer:
                 jitter=random.random,
                 pool=parts.settings.pool,
             )
-            return await Worker(ports, worker).run()
+            return await Worker(services, worker).run()
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,7 @@
 Cancelling a job (SPEC.md C2, H1): it makes no more tasks, and those that are open are cancelled.
 
 The job is marked first, so that it opens no batch of tasks any more. Its workers are told, and let
-go what they hold of it (worker.cancellation). Then what is open of it is cancelled in the truth, in
+go what they hold of it (worker.dispatcher). Then what is open of it is cancelled in the truth, in
 bounded batches. It has ended when it has no batch open and its ledger has nothing open: a batch
 that is being stored meanwhile is swept by the next round, so no task slips through.
 

@@ -1,10 +1,9 @@
-"""Which worker a host belongs to while others live too (SPEC.md D3): rendezvous hashing.
+"""Host affinity: which worker a host belongs to (SPEC.md D3), by rendezvous hashing.
 
 What a worker keeps for a host (a connection with its TLS, cookies, robots.txt) is worth something
 only if the next request goes the same way. A worker that comes takes one host in n from the others,
 one that goes leaves its hosts to all of them evenly; no other host moves.
-
-Which hosts are a worker's own (SPEC.md D3), by who works; asked anew every few seconds.
+Who works is asked anew every few seconds.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +25,7 @@ PATIENCE_MS: Final = 400
 
 
 def salt(name: str) -> int:
-    """64 bits of a worker's or a host's name, the same everywhere.
+    """Hash a worker's or a host's name to 64 bits, the same everywhere.
 
     >>> salt("example.org") == salt("example.org") != salt("example.com")
     True
@@ -35,7 +34,7 @@ def salt(name: str) -> int:
 
 
 def owner(host: str, salts: Sequence[tuple[int, str]]) -> str | None:
-    """Whose a host is of workers given by their salts; None where there are none.
+    """Return the owner of a host among workers, given by salts; None where there are none.
 
     >>> owner("example.org", [(salt("a"), "a")])
     'a'
@@ -47,7 +46,7 @@ def owner(host: str, salts: Sequence[tuple[int, str]]) -> str | None:
 def chosen(
     deferred: Sequence[DeferredHost], is_mine: Callable[[str], bool], now_ms: int
 ) -> list[DeferredHost]:
-    """Of hosts whose time has come, those that a worker looks at: its own, and what is late."""
+    """Choose the hosts that a worker looks at: its own, and those whose time came long ago."""
     return [one for one in deferred if one.ready_ts <= now_ms - PATIENCE_MS or is_mine(one.host)]
 
 
@@ -59,7 +58,7 @@ MOST_WORKERS: Final = 1_000
 
 
 class _Owners:
-    """Those among whom hosts are shared out, as one of them sees it."""
+    """The workers among whom hosts are shared out, as one of them sees it."""
 
     def __init__(self, worker: str) -> None:
         self._id = worker
@@ -67,8 +66,8 @@ class _Owners:
         self._mine: dict[str, bool] = {}
         self.salts: list[tuple[int, str]] = []
 
-    def are(self, names: Iterable[str]) -> None:
-        """They are these, and this worker, whether or not it is known yet."""
+    def set(self, names: Iterable[str]) -> None:
+        """Set the workers; this one is among them, whether or not it is known yet."""
         now = frozenset({*names, self._id})
         if now != self._names:
             self._names = now
@@ -77,7 +76,7 @@ class _Owners:
             self._mine = {}
 
     def is_mine(self, host: str) -> bool:
-        """Whether the host is this worker's."""
+        """Tell whether the host is this worker's."""
         mine, salts = self._mine, self.salts
         known = mine.get(host)
         if known is None:
@@ -87,16 +86,11 @@ class _Owners:
         return known
 
 
-class Placing:
-    """What one worker knows of that. Threads of it may ask at the same time.
+class HostAffinity:
+    """Which hosts are one worker's own. Its threads may ask at the same time.
 
     What is bound for a pool is shared out among its workers; what is bound for none, among those of
     every pool that takes it, so that a host has one owner there and not one in each pool.
-
-    Args:
-        staffing: Who works in the worker's pool, and in the others.
-        worker: Who asks.
-        config: Says which pools take what is bound for none.
     """
 
     def __init__(self, targets: CapacityPorts, worker: str, config: ConfigCentre) -> None:
@@ -105,7 +99,7 @@ class Placing:
         self._bound = _Owners(worker)
         self._unbound = _Owners(worker)
 
-    def look(self, now: datetime) -> None:
+    def refresh(self, now: datetime) -> None:
         """Learn who works. While nobody says so everything stays as it was."""
         stage, targets = self._config.current().stage, self._targets
         beside: list[str] = []
@@ -118,13 +112,13 @@ class Placing:
         except StoreUnavailableError as error:
             warn("who else works is not known", error)
             return
-        self._bound.are(own)
-        self._unbound.are([*own, *beside])
+        self._bound.set(own)
+        self._unbound.set([*own, *beside])
 
     def choose(
         self, queue_key: QueueKey, deferred: Sequence[DeferredHost], now: datetime
     ) -> list[DeferredHost]:
-        """Of a lane's hosts whose time has come, those that this worker looks at."""
+        """Choose of a queue's hosts whose time has come those that this worker looks at."""
         owners = self._unbound if queue_key.pool is None else self._bound
         if not owners.salts:
             return list(deferred)

@@ -1,169 +1,85 @@
-"""What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
+"""What a worker does for the fleet beside its pages, and how it leaves when there is nothing to do.
 
-It looks whether others died and has them replaced, asks whether it is one too many, recovers what
-is lost, ends cancelled jobs and awards those that wait when it is its turn, makes tasks of jobs,
-hands out seeds, and stores the items of the data queue. A pool that takes bound work alone leaves
-recovery, seeds and items to the usual workers: what they make is theirs to do.
+In rounds, each of which blocks in a thread: it reaps workers that died and has them replaced, asks
+whether it is one too many, recovers what is lost, ends cancelled jobs and awards those that wait
+when it is its turn, makes tasks of jobs, dispatches seeds, and stores the items of the data queue.
+A pool that takes bound work alone leaves recovery, seeds and items to the usual workers: what they
+make is theirs to do.
 """
 
+import asyncio
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
 
-from crawlfleet.config.lookup import shares_work
-from crawlfleet.crawling.frontier.worker import FrontierClient
+from crawlfleet.config.lookup import limits_of, served_queues, shares_work
 from crawlfleet.crawling.records.pipeline import Drainer
-from crawlfleet.fleet.models import Throughput, WorkReport
 from crawlfleet.fleet.recovery.reaper import reap
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
 from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.fleet.scaling import replace_dead, report_throughput
+from crawlfleet.fleet.scaling import decided, replace_dead, report_throughput
 from crawlfleet.jobs.background import LOCK as ADVANCING
 from crawlfleet.jobs.background import advance, can_advance
 from crawlfleet.jobs.bidding.auction import OFF_EVERY, award_jobs
+from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.jobs.cancellation import ROUND_SECONDS, cancel_jobs
-from crawlfleet.worker.ports import WorkPorts
+from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.worker.affinity import HostAffinity
+from crawlfleet.worker.heartbeat import Heartbeat
+from crawlfleet.worker.session import Session
+from crawlfleet.worker.telemetry import ThroughputMeter
+
+#: The last part of their time, within which workers end one after the other. Each calls for the
+#: next one as it ends. If all did at once there would be room for a few of those only, since the
+#: places are taken until the last moment, and for some seconds nobody would work.
+STAGGERED_PART: Final = 0.15
+#: A worker stays for a retry that is due within this. Without one, the next tick finds it.
+LINGER: Final = timedelta(seconds=10)
 
 
 class BackgroundTasks:
-    """The rounds of one worker.
-
-    Args:
-        ports: What the rounds are done through.
-        worker: Whose they are.
-        sower: Hands out seeds.
-        report: Counts what was done.
-        time_left: How many seconds a round may go on.
-    """
+    """The rounds of one worker, and its departure."""
 
     def __init__(
         self,
-        ports: WorkPorts,
-        worker: str,
-        frontier: FrontierClient,
-        report: WorkReport,
-        time_left: Callable[[], float],
+        session: Session,
+        heartbeat: Heartbeat,
+        affinity: HostAffinity,
+        throughput: ThroughputMeter,
     ) -> None:
-        self._ports = ports
-        self._id = worker
-        self._frontier = frontier
-        self._drainer = Drainer(ports.draining, worker, ports.clock)
-        self._report = report
-        self._time_left = time_left
+        services = self._services = session.services
+        self._session = session
+        self._id = session.worker
+        self._report = session.report
+        self._threaded = session.threaded
+        self._heartbeat = heartbeat
+        self._affinity = affinity
+        self._throughput = throughput
+        self._drainer = Drainer(services.draining, session.worker, services.clock)
+        self.bidder = Bidder(
+            services.applying, services.pool, session.worker, session.threaded, session.time_left
+        )
         self._recovering = threading.Lock()
         self._dispatching = threading.Lock()
         self._advancing = threading.Lock()
         self._ending = False
-        self._pauses, self._now = ports.pauses, ports.steady.now
+        self._pauses, self._now = services.pauses, services.steady.now
         self._awarded_at = self._now()
         #: Whether this worker is to leave, whatever there is to do.
         self.is_surplus = False
-        #: How many other workers live, when it was last asked; None before that.
-        self.others: int | None = None
-        #: How many workers are kept available by stated needs, as far as it was told.
-        self.floor = 0
+        # How many other workers live, when it was last asked; None before that.
+        self._others: int | None = None
+        # How many workers are kept available by stated needs, as far as it was told.
+        self._floor = 0
 
-    @property
-    def are_shared(self) -> bool:
-        """Whether this worker hands out seeds, stores items and recovers: its pool may not."""
-        return shares_work(self._ports.config.current().stage, self._ports.pool)
-
-    def reap(self) -> None:
-        """Look whether other workers have died; their places are filled at once."""
-        ports = self._ports
-        found = reap(ports.reaper, ports.config.current(), self._id, ports.clock())
-        self._report.buried += len(found.dead)
-        if found.dead:
-            replace_dead(ports.targets, found.pools, ports.clock)
-
-    def report_throughput(
-        self, throughput: Throughput | None, throughputs: Mapping[str, Throughput]
-    ) -> None:
-        """Tell what this worker can do in a second, and ask whether it is one too many."""
-        ports = self._ports
-        told = report_throughput(ports.targets, self._id, throughput, ports.clock(), throughputs)
-        if told is not None:
-            self.is_surplus = self.is_surplus or told.leaves
-            self.others, self.floor = told.others, told.floor
-
-    def recover(self) -> None:
-        """Bring back what is lost, if it is this worker's turn to."""
-        ports = self._ports
-        if not self.are_shared:
-            return
-
-        def time_left() -> float:
-            return 0.0 if self._ending else self._time_left()
-
-        with self._recovering:
-            recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
-
-    def advance(self) -> None:
-        """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
-        ports, until = self._ports, self._now() + self._pauses.advance_round
-
-        def time_left() -> float:
-            return 0.0 if self._ending else min(self._time_left(), until - self._now())
-
-        with self._advancing:
-            if time_left() > 0:
-                tree = ports.config.current()
-                done = advance(ports.advancing, tree, self._id, ports.clock, time_left)
-                self._report.tasks += done.tasks
-
-    def can_advance(self) -> bool:
-        """Whether there is a job that tasks can be made of, once this worker's round has ended.
-
-        What a round that is under way has made is queued when this returns.
-        """
-        with self._advancing:
-            return can_advance(self._ports.advancing, self._ports.clock())
-
-    def dispatch_seeds(self) -> int:
-        """Make requests of seeds that are due; how many."""
-        # Who leaves has to see what the round before it has made: seeds that are handed out are
-        # not ready any more, and their requests are queued a moment later.
-        with self._dispatching:
-            if self._ending or not self.are_shared:
-                return 0
-            return self._frontier.dispatch(self._ports.config.current())
-
-    def drain(self) -> None:
-        """Make records of the data queue's items."""
-        if not self._ending and self.are_shared:
-            self._report.items += self._drainer.drain(self._ports.config.current())
-
-    def cancel(self) -> None:
-        """Go on with the jobs that are being cancelled, if it is this worker's turn to."""
-        ports, ends_at = self._ports, self._now() + ROUND_SECONDS
-
-        def time_left() -> float:
-            left = 0.0 if self._ending else self._time_left()
-            return min(left, ends_at - self._now())
-
-        if not self._ending:
-            tree, detector = ports.config.current(), ports.recovery.detector
-            cancel_jobs(ports.cancelling, detector, tree, self._id, ports.clock(), time_left)
-
-    def award(self) -> None:
-        """Give jobs that wait to workers that applied, if it is this worker's turn to."""
-        ports, now = self._ports, self._now()
-        tree = ports.config.current()
-        # Where jobs wait for nobody there is next to nothing to do.
-        every = 0.0 if tree.stage.bidding is not None else OFF_EVERY.total_seconds()
-        if now - self._awarded_at < every:
-            return
-        self._awarded_at, until = now, now + self._pauses.award_round
-
-        def time_left() -> float:
-            return 0.0 if self._ending else min(self._time_left(), until - self._now())
-
-        if time_left() > 0:
-            award_jobs(ports.awarding, tree, self._id, ports.clock, time_left)
-
-    def rounds(self) -> Sequence[tuple[float, Callable[[], object]]]:
-        """How often each is done that needs nothing from outside."""
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start the rounds, each with its own pause."""
         pauses = self._pauses
-        return (
+        rounds: Sequence[tuple[float, Callable[[], object]]] = (
             (pauses.watch, self.reap),
             (pauses.recover, self.recover),
             (pauses.cancel, self.cancel),
@@ -172,25 +88,214 @@ class BackgroundTasks:
             (pauses.advance, self.advance),
             (pauses.award, self.award),
         )
+        tasks = [asyncio.create_task(self._repeat(*one)) for one in rounds]
+        tasks.append(asyncio.create_task(self._report_throughput()))
+        tasks.append(asyncio.create_task(self.bidder.run()))
+        return tasks
 
     def stop(self) -> None:
         """Begin no round any more."""
         self._ending = True
 
-    def end(self) -> None:
-        """Recover no more, and keep nobody else from it.
+    def close(self) -> None:
+        """Let no round go on after this, and keep nobody else from it. Blocks.
 
-        A round that does not end soon is frozen with this worker, and its turn would be with it.
+        A round that does not end soon is frozen with this worker, and its lock would be with it.
         """
-        if self._recovering.acquire(timeout=self._pauses.round_end):
-            self._recovering.release()
-        else:
-            self._ports.recovery.detector.release_lock(RECOVERY, self._id)
+        services = self._services
+        if not self._is_over(self._recovering):
+            services.recovery.detector.release_lock(RECOVERY, self._id)
         # A batch stands written down, for others to go on with.
-        if self._advancing.acquire(timeout=self._pauses.round_end):
-            self._advancing.release()
-        else:
-            self._ports.advancing.detector.release_lock(ADVANCING, self._id)
-        # Seeds that are handed out here are to have their requests before this is frozen.
-        if self._dispatching.acquire(timeout=self._pauses.round_end):
-            self._dispatching.release()
+        if not self._is_over(self._advancing):
+            services.advancing.detector.release_lock(ADVANCING, self._id)
+        # Seeds that are dispatched here must have their requests before this is frozen.
+        self._is_over(self._dispatching)
+
+    def _is_over(self, running: threading.Lock) -> bool:
+        """Wait for a round to end, for a while."""
+        over = running.acquire(timeout=self._pauses.round_end)
+        if over:
+            running.release()
+        return over
+
+    async def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
+        while True:
+            await self._services.steady.sleep(seconds)
+            await self._session.call(task)
+
+    async def _report_throughput(self) -> None:
+        while True:
+            await self._session.call(self._affinity.refresh, self._services.clock())
+            await self._services.steady.sleep(self._pauses.report_throughput)
+            await self._session.call(self.ask_whether_surplus)
+
+    def _time_left(self, most: float = math.inf) -> Callable[[], float]:
+        """Return what tells a round how many seconds it may go on."""
+        until = self._now() + most
+
+        def left() -> float:
+            return 0.0 if self._ending else min(self._session.time_left(), until - self._now())
+
+        return left
+
+    # ---- rounds --------------------------------------------------------------------------------
+
+    @property
+    def are_shared(self) -> bool:
+        """Tell whether this worker may dispatch seeds, store items and recover."""
+        return shares_work(self._services.config.current().stage, self._services.pool)
+
+    def reap(self) -> None:
+        """Reap workers that have died; their places are filled at once."""
+        services = self._services
+        found = reap(services.reaper, services.config.current(), self._id, services.clock())
+        self._report.buried += len(found.dead)
+        if found.dead:
+            replace_dead(services.targets, found.pools, services.clock)
+
+    def ask_whether_surplus(self) -> None:
+        """Report what this worker can do in a second, and ask whether it is one too many."""
+        meter, services = self._throughput, self._services
+        reply = report_throughput(
+            services.targets, self._id, meter.throughput(), services.clock(), meter.throughputs()
+        )
+        if reply is not None:
+            self.is_surplus = self.is_surplus or reply.leaves
+            self._others, self._floor = reply.others, reply.floor
+
+    def recover(self) -> None:
+        """Bring back what is lost, if it is this worker's turn to."""
+        services = self._services
+        if self.are_shared:
+            with self._recovering:
+                tree, left = services.config.current(), self._time_left()
+                recover(services.recovery, tree, self._id, services.clock(), left)
+
+    def advance(self) -> None:
+        """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
+        services, left = self._services, self._time_left(self._pauses.advance_round)
+        with self._advancing:
+            if left() > 0:
+                tree = services.config.current()
+                done = advance(services.advancing, tree, self._id, services.clock, left)
+                self._report.tasks += done.tasks
+
+    def dispatch_seeds(self) -> int:
+        """Make requests of due seeds; returns how many."""
+        # Who leaves has to see what the round before it has made: seeds that are dispatched are not
+        # ready any more, and their requests are queued a moment later.
+        with self._dispatching:
+            if self._ending or not self.are_shared:
+                return 0
+            return self._session.frontier.dispatch(self._services.config.current())
+
+    def drain(self) -> None:
+        """Make records of the data queue's items."""
+        if not self._ending and self.are_shared:
+            self._report.items += self._drainer.drain(self._services.config.current())
+
+    def cancel(self) -> None:
+        """Go on with the jobs that are being cancelled, if it is this worker's turn to."""
+        services, left = self._services, self._time_left(ROUND_SECONDS)
+        if not self._ending:
+            tree, detector = services.config.current(), services.recovery.detector
+            cancel_jobs(services.cancelling, detector, tree, self._id, services.clock(), left)
+
+    def award(self) -> None:
+        """Give jobs that wait to workers that applied, if it is this worker's turn to."""
+        services, now = self._services, self._now()
+        tree = services.config.current()
+        # Where jobs wait for nobody there is next to nothing to do.
+        every = 0.0 if tree.stage.bidding is not None else OFF_EVERY.total_seconds()
+        if now - self._awarded_at < every:
+            return
+        self._awarded_at, left = now, self._time_left(self._pauses.award_round)
+        if left() > 0:
+            award_jobs(services.awarding, tree, self._id, services.clock, left)
+
+    # ---- departure -----------------------------------------------------------------------------
+
+    @property
+    def is_kept(self) -> bool:
+        """Tell whether too few would be left without this worker, as far as it was told.
+
+        That costs nothing, and so may be asked often. Where it is not so any more, whoever leaves
+        is decided in Redis.
+        """
+        return self._others is not None and self._others < self._least(self._floor)
+
+    def _least(self, floor: int) -> int:
+        """Return how many workers are to be there though there is nothing to do.
+
+        ``floor`` of them are kept available by stated needs.
+        """
+        services = self._services
+        return max(floor, limits_of(services.config.current().stage, services.pool).min_consumers)
+
+    async def may_leave(self) -> bool:
+        """Leave the fleet; False where somebody has to stay, or there is something to do."""
+        # Leave first, then look again: a submission that saw this worker alive is then seen here.
+        await self._threaded(self._heartbeat.stop)
+        if await self._has_left() and not await self._is_missed():
+            return True
+        await self._threaded(self._heartbeat.start)
+        return False
+
+    async def _has_left(self) -> bool:
+        services, least = self._services, self._least(self._floor)
+        workers = services.workers
+        try:
+            if self._others is None:
+                # Nobody has told this worker yet what is kept available.
+                targets = services.targets.targets
+                target = await self._threaded(decided, targets, services.pool)
+                least = self._least(0 if target is None else target.floor)
+            if least:
+                # Others may be about to leave as well: not all of them may.
+                return await self._threaded(workers.retire, self._id, services.clock(), least)
+            await self._threaded(workers.leave, self._id)
+        except Exception as error:  # noqa: BLE001  it asks again, or is forgotten in some seconds
+            warn("the worker could not leave the fleet", error)
+            return not least
+        return True
+
+    async def _is_missed(self) -> bool:
+        services, threaded = self._services, self._threaded
+        tree = services.config.current()
+        items: list[int] = []
+        try:
+            # Tasks that are yet to be made are work, too. Those of a round that is under way are
+            # queued after this, and so seen below.
+            if await threaded(self._can_advance):
+                return True
+            made = await threaded(self.dispatch_seeds)
+            if self.are_shared:
+                items = await threaded(services.draining.queue.waiting, tree.queues())
+            now, queues = services.clock(), served_queues(tree, services.pool)
+            loads = await threaded(services.queue.loads, queues, now)
+            soon = to_ms(now + LINGER)
+            if made or any(items):
+                return True
+            return any(load.ready or (load.next_ts or soon) < soon for load in loads)
+        except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
+            warn("whether there is more work is not known", error)
+            return False
+
+    def _can_advance(self) -> bool:
+        """Tell whether there is a job that tasks can be made of, once this worker's round is over.
+
+        What a round that is under way has made is queued when this returns.
+        """
+        with self._advancing:
+            return can_advance(self._services.advancing, self._services.clock())
+
+
+def early_seconds(worker: str, seconds: float) -> float:
+    """Return how much of its ``seconds`` a worker leaves unused, by its id: spread evenly.
+
+    >>> early_seconds("w", 900.0) == early_seconds("w", 900.0)
+    True
+    >>> 0 <= early_seconds("w", 900.0) < 135
+    True
+    """
+    return max(0.0, seconds) * STAGGERED_PART * zlib.crc32(worker.encode()) / 2**32

@@ -1,9 +1,7 @@
-"""What a worker tells beside outcomes: phases, field coverage, what it saw of hosts, runs.
+"""What a worker tells beside outcomes: phases, field coverage, hosts, usage of jobs, throughput.
 
-How much of itself a worker uses, and what it gets done with that (fleet.autoscaler).
-
-What counts is what is done for good: a request that is put aside, or tried again later, costs the
-time it took and is no page less to deal with.
+Throughput counts what is done for good (fleet.autoscaler): a request that is deferred, or tried
+again later, costs the time it took and is no page less to deal with.
 """
 
 import asyncio
@@ -13,62 +11,52 @@ from typing import Final
 
 from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
 from crawlfleet.fleet.autoscaler import capacity
-from crawlfleet.fleet.models import Throughput, WorkReport
+from crawlfleet.fleet.models import Throughput
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import Threaded
 from crawlfleet.requests.models import Coverage
 from crawlfleet.requests.outcomes import Dead, Done, Outcome
-from crawlfleet.worker.parsing import Phases, Reading
-from crawlfleet.worker.ports import WorkPorts
-from crawlfleet.worker.usage_meter import RunMeter
+from crawlfleet.worker.session import CoverageKey, Session, safely
+from crawlfleet.worker.usage_meter import UsageMeter
 
-#: How often it is looked whether what runs take is to be read, or told.
-METER_SECONDS: Final = 0.5
+#: Between two looks whether usage is to be read, or told.
+USAGE_SECONDS: Final = 0.5
 
 
-class Account:
-    """Keeps the shared account of one worker. Used from the event loop only; never fails.
+class Telemetry:
+    """The figures of one worker. Used from the event loop only; never fails."""
 
-    Args:
-        ports: Where it is written.
-        phases: How long what took.
-        reading: What was found of fields.
-        courtesy: What was seen of hosts.
-        meter: What jobs' runs have taken.
-        report: The worker's own.
-        threaded: Calls a part without stopping the event loop.
-        safely: Calls something whose failure must not stop the work.
-    """
-
-    def __init__(
-        self,
-        ports: WorkPorts,
-        phases: Phases,
-        reading: Reading,
-        politeness: PolitenessClient,
-        meter: RunMeter,
-        report: WorkReport,
-        threaded: Threaded,
-        safely: Callable[..., None],
-    ) -> None:
-        self._ports = ports
-        self._phases = phases
-        self._reading = reading
+    def __init__(self, session: Session, politeness: PolitenessClient) -> None:
+        services = self._services = session.services
+        self._session = session
         self._politeness = politeness
-        self._meter = meter
-        self._report = report
-        self._threaded = threaded
-        self._safely = safely
+        self.usage = UsageMeter(services.readings, session.worker, services.clock, services.idle)
+        self.throughput = ThroughputMeter(session.limits.concurrency)
+
+    def measured(
+        self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
+    ) -> Awaitable[Outcome | Waiting]:
+        """Return the attempt with its usage and throughput measured."""
+        return self.throughput.timed(queue_key, self.usage.during(queue_key, job, attempt))
 
     async def write(self) -> None:
-        """Add the phases of every lane to the shared account."""
-        phases = self._phases.take()
-        await self._threaded(self._add_phases, phases)
-        await self._threaded(self._add_coverage, self._reading.take_coverage())
+        """Add the phases and the coverage of every queue to the shared account."""
+        account, report = self._session.account, self._session.report
+        phases = account.take_phases()
+        await self._session.threaded(self._write, phases, account.take_coverage())
         for seconds in phases.values():
             for phase, value in seconds.items():
-                self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
+                report.phases[phase] = report.phases.get(phase, 0.0) + value
+
+    def _write(
+        self,
+        phases: Mapping[QueueKey, Mapping[str, float]],
+        coverage: Mapping[CoverageKey, Coverage],
+    ) -> None:
+        for queue_key, seconds in phases.items():
+            safely(self._services.queue.add_phases, queue_key, dict(seconds))
+        for (queue_key, rule, version), counted in coverage.items():
+            safely(self._services.coverages.add, queue_key, rule, version, counted)
 
     async def report_hosts(self, *, last: bool = False) -> None:
         """Tell the fleet what was seen of hosts; what it does not hear is told the next time.
@@ -78,44 +66,36 @@ class Account:
         """
         reports = self._politeness.take_reports(last=last)
         try:
-            unreported = await self._threaded(self._politeness.report, reports)
+            unreported = await self._session.threaded(self._politeness.report, reports)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
             warn("what was seen of hosts could not be told yet", error)
             unreported = reports
         self._politeness.keep(unreported)
 
-    async def meter(self) -> None:
-        """Read what runs take, and tell it, for ever.
+    async def run(self) -> None:
+        """Read the usage of jobs, and report it, for ever.
 
-        Not the keeper's: where the home node is slow to answer leases are renewed all the same.
+        Beside the renewal of leases: that goes on where the home node is slow to answer.
         """
         while True:
-            await asyncio.sleep(METER_SECONDS)
-            await self.report_runs()
+            await asyncio.sleep(USAGE_SECONDS)
+            await self.report_usage()
 
-    async def report_runs(self, *, last: bool = False) -> None:
-        """Tell what jobs have taken here; what could not be told is told the next time."""
-        self._meter.tick()
-        parts = self._meter.take(last=last)
+    async def report_usage(self, *, last: bool = False) -> None:
+        """Report what jobs have used here; what could not be told is told the next time."""
+        self.usage.tick()
+        parts = self.usage.take(last=last)
         if not parts:
             return
         try:
-            now = self._ports.clock()
-            await self._threaded(self._ports.runs.demands.add_run, parts, now)
+            now = self._services.clock()
+            await self._session.threaded(self._services.demands.add_run, parts, now)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
             warn("what runs have taken could not be told yet", error)
-            self._meter.keep(parts)
-
-    def _add_phases(self, phases: Mapping[QueueKey, Mapping[str, float]]) -> None:
-        for queue_key, seconds in phases.items():
-            self._safely(self._ports.queue.add_phases, queue_key, dict(seconds))
-
-    def _add_coverage(self, counted: Mapping[tuple[QueueKey, str, str], Coverage]) -> None:
-        for (queue_key, rule, version), coverage in counted.items():
-            self._safely(self._ports.coverages.add, queue_key, rule, version, coverage)
+            self.usage.keep(parts)
 
 
-#: A look at less than this says little: it is added to the next one.
+#: A shorter time says little: it is added to the next one.
 LEAST_SECONDS: Final = 3.0
 #: So many pages are one at least: fewer are chance.
 LEAST_PAGES: Final = 3
@@ -144,7 +124,7 @@ class ThroughputMeter:
     async def timed(
         self, queue_key: QueueKey, attempt: Awaitable[Outcome | Waiting]
     ) -> Outcome | Waiting:
-        """Make the attempt, and count it."""
+        """Make the attempt and count it."""
         self.began(queue_key)
         is_final = False
         try:
@@ -174,7 +154,7 @@ class ThroughputMeter:
                 account.ended += is_final
 
     def throughput(self) -> Throughput | None:
-        """What this worker can do in a second, by what it did since this was last told.
+        """Return what this worker can do in a second, by what it did since the last call that told.
 
         None while that is nothing to go by.
         """

@@ -13,14 +13,12 @@ download is no burst.
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.fleet.resources import Readings
-from crawlfleet.jobs.ports import DemandStore
 from crawlfleet.jobs.usage import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
@@ -52,15 +50,6 @@ class Idle:
         """It had so much while nothing ran."""
         if memory_bytes > 0 and (self.memory_bytes is None or memory_bytes < self.memory_bytes):
             self.memory_bytes = memory_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPorts:
-    """What measuring runs needs of the world; ``idle`` is of the process, for all its workers."""
-
-    readings: Readings
-    demands: DemandStore
-    idle: Idle = field(default_factory=Idle)
 
 
 class _Run:
@@ -115,7 +104,7 @@ class _Run:
             self.slot_max = max(self.slot_max, self.slots.pop(second))
 
 
-class RunMeter:
+class UsageMeter:
     """Measures the jobs of one worker. Used from its event loop only.
 
     Args:

@@ -25,7 +25,7 @@ from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
 from crawlfleet.crawling.politeness.client import PolitenessClient, reason
 from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
-from crawlfleet.crawling.politeness.robots import RobotsBook
+from crawlfleet.crawling.politeness.robots import ON_THE_WAY_SECONDS, RobotsBook
 from crawlfleet.kernel.errors import (
     CrawlfleetError,
     FetchError,
@@ -56,23 +56,40 @@ class NoSlotError(CrawlfleetError):
 
 
 class HopGuards:
-    """Makes the passage of each download of a worker; it waits ``patience_seconds`` for turns."""
+    """Makes the hop guard of each download of a worker; it waits ``patience_seconds`` for slots.
+
+    Attributes:
+        scheduler: Which request a runner begins with next.
+        robots: The rules of sites.
+        client: Asks the fleet for slots, and tells it how hosts did.
+    """
 
     def __init__(
         self,
-        config: ConfigCentre,
-        politeness: PolitenessClient,
-        robots: RobotsBook,
+        ports: "VisitPorts",
+        worker: str,
         threaded: Threaded,
         patience_seconds: float,
         steady: SteadyTime = STEADY,
+        on_the_way_seconds: float = ON_THE_WAY_SECONDS,
     ) -> None:
-        self._config = config
-        self._politeness = politeness
-        self._robots = robots
+        self._config = ports.config
         self._threaded = threaded
         self._patience_seconds = patience_seconds
         self._steady = steady
+        self.scheduler = LocalScheduler(steady)
+        self.robots = RobotsBook(
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            threaded,
+            self.wait_for_robots_slot,
+            lambda: ports.config.current().stage.user_agent,
+            on_the_way_seconds=on_the_way_seconds,
+        )
+        self.client = PolitenessClient(
+            ports.hosts, ports.config, self.robots, self.scheduler, worker, ports.clock, steady
+        )
 
     def of(self, held: LeasedRequest, ours: Callable[[LeasedRequest], Awaitable[bool]]) -> HopGuard:
         """The passage of one request. ``ours`` says whether it is still this worker's."""
@@ -82,9 +99,9 @@ class HopGuards:
             nonlocal begun
             if begun:
                 host = host_of(url)
-                await self._robots.check(held, url, led=True)
+                await self.robots.check(held, url, led=True)
                 await self.slot_at(held, host, led=True)
-                self._politeness.go_on(held, host)
+                self.client.go_on(held, host)
             else:
                 await self._begin(held, url)
                 begun = True
@@ -100,7 +117,7 @@ class HopGuards:
             NoTurnError: that turn went to the site's robots.txt, or there is none to read it.
         """
         try:
-            await self._robots.check(held, url)
+            await self.robots.check(held, url)
             if held.slot_at is None:
                 await self.slot_at(held, host_of(url))
         except (ThrottledError, StoreError) as error:
@@ -132,7 +149,7 @@ class HopGuards:
         begun_at, patience = self._steady.now(), self._patience_seconds
         while True:
             slots = await self._threaded(
-                self._politeness.ask,
+                self.client.ask,
                 self._config.current(),
                 held.queue_key,
                 held.biz,

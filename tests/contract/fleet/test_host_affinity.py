@@ -9,7 +9,7 @@ from tests.fakes.staffing import MemoryScalingTargets
 from tests.kit.fleet import CapacityPorts
 from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.politeness import DeferredHost
-from tests.kit.worker import Placing
+from tests.kit.worker import HostAffinity
 from tests.kit.worlds.memory import World
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -23,7 +23,7 @@ class Stand:
 
     def __init__(self, workers) -> None:
         self.workers = workers
-        self._placings: dict[str, Placing] = {}
+        self._placings: dict[str, HostAffinity] = {}
         world = World()
         self._world = world
         self._ports = CapacityPorts(
@@ -34,7 +34,7 @@ class Stand:
 
     def comes(self, name: str) -> None:
         self.workers.beat(name, NOW)
-        self._placings[name] = Placing(self._ports, name, self._world)
+        self._placings[name] = HostAffinity(self._ports, name, self._world)
 
     def goes(self, name: str) -> None:
         self.workers.leave(name)
@@ -44,7 +44,7 @@ class Stand:
         """Each host's worker, after all have looked: exactly one has it."""
         found: dict[str, str] = {}
         for name, placing in self._placings.items():
-            placing.look(NOW)
+            placing.refresh(NOW)
             for one in placing.choose(QUEUE_KEY, DEFERRED, NOW):
                 assert found.setdefault(one.host, name) == name
         assert len(found) == len(DEFERRED)

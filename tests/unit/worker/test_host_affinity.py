@@ -9,7 +9,7 @@ from tests.kit.config import PoolLimits
 from tests.kit.fleet import WAKE_TERM
 from tests.kit.kernel import StoreUnavailableError, bound, to_ms
 from tests.kit.politeness import DeferredHost
-from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, Placing
+from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, HostAffinity
 from tests.kit.worlds.memory import DOCS
 
 
@@ -33,8 +33,8 @@ def deferred(world):
 
 
 def placing(world, living, worker, **changes):
-    made = Placing(world.target(workers=living, **changes), worker, world)
-    made.look(world.now)
+    made = HostAffinity(world.target(workers=living, **changes), worker, world)
+    made.refresh(world.now)
     return made
 
 
@@ -70,7 +70,7 @@ def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world
     def shares():
         found = []
         for one in at_work:
-            one.look(world.now)
+            one.refresh(world.now)
             found.append({each.host for each in one.choose(DOCS, deferred, due)})
         assert set().union(*found) == {one.host for one in deferred}
         return found
@@ -103,7 +103,7 @@ def test_hosts_of_one_that_is_asked_to_leave_are_the_others(world, deferred):
     assert len(mine.choose(DOCS, deferred, world.now)) < len(deferred)
 
     assert world.workers.throughput_reply("b", world.now, 1).leaves
-    mine.look(world.now)
+    mine.refresh(world.now)
 
     assert mine.choose(DOCS, deferred, world.now) == deferred
 
@@ -146,7 +146,7 @@ def test_a_pool_that_cannot_be_looked_at_leaves_all_as_it_was(world, deferred):
     before = mine.choose(DOCS, deferred, world.now)
     usual.names, far.error = ["a"], StoreUnavailableError("redis", "TimeoutError")
 
-    mine.look(world.now)
+    mine.refresh(world.now)
 
     assert mine.choose(DOCS, deferred, world.now) == before
     assert len(world.warnings) == 1
@@ -173,7 +173,7 @@ def test_what_is_known_holds_while_nobody_answers(world, deferred):
     before = mine.choose(DOCS, deferred, world.now)
     living.error = StoreUnavailableError("redis", "TimeoutError")
 
-    mine.look(world.now)
+    mine.refresh(world.now)
 
     assert mine.choose(DOCS, deferred, world.now) == before
     assert len(world.warnings) == 1
@@ -185,7 +185,7 @@ def test_hosts_of_one_that_has_gone_go_to_those_who_are_left(world, deferred):
     before = mine.choose(DOCS, deferred, world.now)
     living.names = ["a", "b"]
 
-    mine.look(world.now)
+    mine.refresh(world.now)
 
     after = mine.choose(DOCS, deferred, world.now)
     assert {one.host for one in before} < {one.host for one in after}

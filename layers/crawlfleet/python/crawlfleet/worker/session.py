@@ -1,0 +1,166 @@
+"""What a worker works on, and what the parts of one invocation share."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Final, ParamSpec, TypeAlias, TypeVar
+
+from crawlfleet.config.lookup import ConfigCentre
+from crawlfleet.crawling.fetching.models import Fetcher
+from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+from crawlfleet.crawling.frontier.worker import FrontierClient
+from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.records.coverage import together
+from crawlfleet.crawling.records.pipeline import DrainPorts
+from crawlfleet.crawling.records.ports import Coverages, Validator
+from crawlfleet.crawling.recrawl.service import Visits
+from crawlfleet.fleet.models import WorkReport
+from crawlfleet.fleet.ports import Workers
+from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.resources import Readings
+from crawlfleet.fleet.scaling import CapacityPorts
+from crawlfleet.jobs.background import AdvancingPorts
+from crawlfleet.jobs.bidding.auction import AwardingPorts
+from crawlfleet.jobs.bidding.bidder import BidderPorts
+from crawlfleet.jobs.cancellation import CancellingPorts
+from crawlfleet.jobs.ports import DemandStore
+from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
+from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
+from crawlfleet.requests.models import Coverage
+from crawlfleet.requests.ports import Executors, Extractor, RequestStore, RuleStore
+from crawlfleet.requests.queue.ports import LeaseBook, RequestQueue
+from crawlfleet.worker.in_flight import InFlight, Stopper
+from crawlfleet.worker.usage_meter import Idle
+
+#: With this much of the Lambda's time left no more is leased, and what waits is handed back.
+HAND_BACK: Final = timedelta(seconds=25)
+#: With this much left downloads that still run, and stores that are away, are given up.
+GIVE_UP: Final = timedelta(seconds=10)
+#: Calls that may block at once: three batches of outcomes (settler.SETTLED_QUEUES) and one for each
+#: part that runs beside: lease, renew, account, reap, recover, seeds, items, jobs, throughput,
+#: cancellations, their sweep, usage, awards, bids.
+THREADS: Final = 17
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerServices:
+    """What a worker works on.
+
+    ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
+    ``pool`` is the worker's. Its waits go by ``steady``, and are as long as ``pauses`` says.
+    ``idle`` is kept by the process, for all its workers.
+    """
+
+    config: ConfigCentre
+    queue: RequestQueue
+    store: RequestStore
+    rules: RuleStore
+    workers: Workers
+    book: LeaseBook
+    targets: CapacityPorts
+    reaper: ReaperPorts
+    recovery: RecoveryPorts
+    hosts: Hosts
+    robots: RobotsCache
+    fetcher: Fetcher
+    extractor: Extractor
+    executors: Executors
+    validator: Validator
+    coverages: Coverages
+    visits: Visits
+    seeding: SeedingPorts
+    draining: DrainPorts
+    cancelling: CancellingPorts
+    advancing: AdvancingPorts
+    readings: Readings
+    demands: DemandStore
+    applying: BidderPorts
+    awarding: AwardingPorts
+    clock: Clock
+    remaining: Callable[[], float]
+    jitter: Callable[[], float]
+    idle: Idle = field(default_factory=Idle)
+    pool: str = MAIN_POOL
+    pauses: Pauses = PAUSES
+    steady: SteadyTime = STEADY
+
+
+#: A queue, and the name and version of a rule.
+CoverageKey: TypeAlias = tuple[QueueKey, str, str]
+
+
+class Account:
+    """Seconds by queue and phase, and field coverage by rule, since they were last taken."""
+
+    def __init__(self) -> None:
+        self._spent: dict[QueueKey, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._coverage: dict[CoverageKey, Coverage] = {}
+
+    def add(self, queue_key: QueueKey, phase: str, seconds: float) -> None:
+        """Add seconds to a phase. Threads may call this."""
+        self._spent[queue_key][phase] += seconds
+
+    def count(self, key: CoverageKey, coverage: Coverage) -> None:
+        """Add the coverage of a page."""
+        before = self._coverage.get(key)
+        self._coverage[key] = coverage if before is None else together(before, coverage)
+
+    def take_phases(self) -> dict[QueueKey, dict[str, float]]:
+        """Return the seconds since the last call."""
+        spent, self._spent = self._spent, defaultdict(lambda: defaultdict(float))
+        return spent
+
+    def take_coverage(self) -> dict[CoverageKey, Coverage]:
+        """Return the coverage since the last call."""
+        found, self._coverage = self._coverage, {}
+        return found
+
+
+class Session:
+    """One invocation of a worker: its services, limits and report, and the requests in flight."""
+
+    def __init__(self, services: WorkerServices, worker: str) -> None:
+        self.services = services
+        self.worker = worker
+        self.limits = services.config.current().stage.fleet
+        self.report = WorkReport(worker=worker)
+        self.in_flight = InFlight()
+        self.stopper = Stopper()
+        self.account = Account()
+        self.frontier = FrontierClient(services.seeding, services.clock, services.steady)
+        # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
+        # leases from being renewed.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
+
+    def time_left(self) -> float:
+        """Return the seconds until waiting requests are handed back."""
+        return self.services.remaining() - HAND_BACK.total_seconds()
+
+    async def threaded(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call what blocks without stopping the event loop."""
+        call = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call what blocks; its failure is warned of and does not stop the work."""
+        await self.threaded(lambda: safely(function, *args, **kwargs))
+
+    def close(self) -> None:
+        """Take no further calls; those under way are not waited for."""
+        self._threads.shutdown(wait=False)
+
+
+def safely(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call a function whose failure is warned of and does not stop the work."""
+    try:
+        function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001  that is what this is for
+        warn("a part did not answer", error)
