@@ -109,15 +109,15 @@ def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console
     with RedisServer() as redis_server, MongoServer() as mongo_server:
         addresses = Addresses(redis=redis_server.url, mongo=mongo_server.uri)
         for name in chosen:
-            with part(console, name, steps(name, scale, with_peers=peers is not None)) as tell:
+            with part(console, name, steps(name, scale, with_peers=peers is not None)) as report:
                 done = count(1)
 
                 def tick(
                     what: str,
-                    tell: Callable[[int, str], None] = tell,
+                    report: Callable[[int, str], None] = report,
                     done: Iterator[int] = done,
                 ) -> None:
-                    tell(next(done), what)
+                    report(next(done), what)
 
                 found = BENCHMARKS[name](
                     Bench(addresses=addresses, scale=scale, out=out, peers=peers, tick=tick)

@@ -154,7 +154,7 @@ def run(bench: Bench) -> Found:
                 name: curve(trace, served) for name, served in found.items() if name != RETURNS
             },
         },
-        notes=list(_told(trace, waits, endless, over, ageing)),
+        notes=list(_reported(trace, waits, endless, over, ageing)),
     )
 
 
@@ -255,7 +255,7 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-def _told(
+def _reported(
     trace: Trace,
     waits: dict[str, dict[int, list[float]]],
     endless: Mapping[str, int],

@@ -52,15 +52,15 @@ def bars(title: str, sides: Mapping[str, Sequence[float]]) -> str:
 
 def curves(title: str, ways: Mapping[str, Mapping[str, Curve]]) -> str:
     """Which part of each was done at some moments, a line each, in the order that is told below."""
-    told, lines = [], []
+    reported, lines = [], []
     for way, found in ways.items():
         for hosts, points in found.items():
-            told.append(f"{hosts}, {way}")
+            reported.append(f"{hosts}, {way}")
             parts = ", ".join(f"{100 * part_at(points, moment):.0f}" for moment in SECONDS)
             lines.append(f"line [{parts}]")
     moments = ", ".join(f'"{moment}"' for moment in SECONDS)
     axes = f'x-axis "seconds" [{moments}]\n    y-axis "percent done" 0 --> 100'
-    return f"{_chart(title, axes, lines)}\n\nLines: {'; '.join(told)}."
+    return f"{_chart(title, axes, lines)}\n\nLines: {'; '.join(reported)}."
 
 
 def timeline(title: str, moments: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:

@@ -80,7 +80,7 @@ def run(bench: Bench) -> Found:
 
 
 def measure(
-    site: Site, pages: int, rounds: int, clients: Sequence[str], tell: Callable[[str], None]
+    site: Site, pages: int, rounds: int, clients: Sequence[str], announce: Callable[[str], None]
 ) -> Turns:
     """Every client's turns, one a round, each client first in turn; none of those that are missing.
 
@@ -96,12 +96,12 @@ def measure(
             found = _turn(client, urls)
             if "missing" in found:
                 missing.add(client)
-                tell(f"{client}: left out, {found['missing']}")
+                announce(f"{client}: left out, {found['missing']}")
                 continue
             if found["pages"] != pages:
                 raise BenchError(f"{client} downloaded {found['pages']} pages of {pages}")
             turns.setdefault(client, []).append(found)
-            tell(client)
+            announce(client)
     sizes = {client: {turn["bytes"] for turn in each} for client, each in turns.items()}
     if len(set().union(*sizes.values())) != 1:
         raise BenchError(f"the clients did not all download the same: {sizes}")

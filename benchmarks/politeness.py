@@ -202,7 +202,7 @@ class _Worker:
         self._running: Counter[str] = Counter()
         self._permits: dict[str, int] = {}
         self._answered: Counter[str] = Counter()
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     def begin(self) -> None:
         """Lease, and report once a second."""
@@ -253,7 +253,7 @@ class _Worker:
 
     def _ask(self, wanted: Mapping[str, int]) -> list[HostGrant]:
         for host in wanted:
-            self._told[host] = self._world.now
+            self._reported[host] = self._world.now
         return self._world.hosts.reserve(
             [
                 HostAsk(
@@ -315,8 +315,8 @@ class _Worker:
         now = self._world.now
         keys = set(self._answered) | {
             host
-            for host, told in self._told.items()
-            if not self._busy[host] or now - told > PERMIT_SECONDS / 3
+            for host, reported in self._reported.items()
+            if not self._busy[host] or now - reported > PERMIT_SECONDS / 3
         }
         reports = [
             HostReport(
@@ -331,9 +331,9 @@ class _Worker:
         ]
         for host in keys:
             if self._busy[host]:
-                self._told[host] = now
+                self._reported[host] = now
             else:
-                self._told.pop(host, None)
+                self._reported.pop(host, None)
         self._answered.clear()
         self._world.hosts.report(reports, self._name)
         self._world.after(1.0, self._report)

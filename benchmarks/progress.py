@@ -32,18 +32,18 @@ def part(
             yield lambda done, what: bar.update(task, completed=done, description=what or None)
         return
     began = told_at = clock()
-    told = 0
+    reported = 0
 
     def say(line: str) -> None:
         console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
 
-    def tell(done: int, what: str) -> None:
-        nonlocal told, told_at
+    def report(done: int, what: str) -> None:
+        nonlocal reported, told_at
         now = clock()
-        if done - told >= max(1, EVERY_SHARE * total) or now - told_at >= EVERY_SECONDS:
-            told, told_at = done, now
+        if done - reported >= max(1, EVERY_SHARE * total) or now - told_at >= EVERY_SECONDS:
+            reported, told_at = done, now
             say(f"{done:,} of {total:,}, {now - began:.0f} s{what and f', {what}'}")
 
     say(f"begun, {total:,} steps")
-    yield tell
+    yield report
     say(f"done in {clock() - began:.0f} s")

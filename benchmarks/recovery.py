@@ -16,7 +16,7 @@ def run_recovery(bench: Bench) -> Found:
     """Measure both."""
     scale = bench.scale
     with servers() as used:
-        rounds = halve(used, scale.halvings, lambda told: bench.tick(f"recovery {told}"))
+        rounds = halve(used, scale.halvings, lambda reported: bench.tick(f"recovery {reported}"))
         plan = Plan(
             requests=scale.chaos_requests,
             harms=scale.chaos_harms,
@@ -26,7 +26,7 @@ def run_recovery(bench: Bench) -> Found:
         report = run(plan, used)
         bench.tick("chaos")
     if report.done < plan.requests:
-        raise BenchError(f"chaos did not come to its end: {report.told()}")
+        raise BenchError(f"chaos did not come to its end: {report.reported()}")
     leases = [one.leases_seconds for one in rounds]
     everything = [one.all_seconds for one in rounds]
     return Found(

@@ -150,7 +150,7 @@ class _Burst:
         self._mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
             cloud.mongo_uri, timeoutMS=LOOK_MS, tz_aware=True
         )
-        self._submitted = self._told = 0
+        self._submitted = self._reported = 0
         self._began = 0.0
         self._queue = RedisQueue(self._redis)
         self._workers, self._targets = RedisWorkers(self._redis), RedisScalingTargets(self._redis)
@@ -263,13 +263,13 @@ class _Burst:
         cloud = self._cloud
         functions = cloud.status()["functions"]
         busy = ", ".join(f"{name} {found['busy']}" for name, found in functions.items())
-        told = unfinished(cloud.mongo_uri, cloud.redis_url, QUEUE_KEY, _biz(self._plan))
-        return f"environments at work: {busy}\n{told}"
+        reported = unfinished(cloud.mongo_uri, cloud.redis_url, QUEUE_KEY, _biz(self._plan))
+        return f"environments at work: {busy}\n{reported}"
 
     def _announce(self, point: Point) -> None:
         tenths = 10 * point.done // len(self._urls)
-        while self._told < min(tenths, STEPS):
-            self._told += 1
+        while self._reported < min(tenths, STEPS):
+            self._reported += 1
             self._tick(f"scaling, {point.workers} workers")
 
 

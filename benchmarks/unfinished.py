@@ -54,11 +54,11 @@ class Index(NamedTuple):
             *(["queued"] if self.queued[an_id] else []),
             *(["waits for its host"] if self.deferred[an_id] else []),
             *(["delayed"] if an_id in self.delayed else []),
-            *(self._told(lease) for lease in self.leases.get(an_id, ())),
+            *(self._reported(lease) for lease in self.leases.get(an_id, ())),
         ]
         return " and ".join(places) or "NOWHERE in Redis"
 
-    def _told(self, lease: Lease) -> str:
+    def _reported(self, lease: Lease) -> str:
         state = "ended" if lease.seconds < 0 else "held"
         known = "beats" if lease.worker in self.beats else "unknown"
         return f"leased to {lease.worker} ({known}), {state}"
@@ -70,12 +70,12 @@ def unfinished(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) ->
     A server that does not answer is told as that.
     """
     try:
-        return _told(mongo_uri, redis_url, queue_key, biz)
+        return _reported(mongo_uri, redis_url, queue_key, biz)
     except (pymongo.errors.PyMongoError, redis.RedisError) as error:
         return f"what is left cannot be told: {type(error).__name__}: {error}"
 
 
-def _told(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
+def _reported(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
     milliseconds = int(_PATIENCE_SECONDS * 1_000)
     with (
         pymongo.MongoClient[dict[str, Any]](
@@ -145,8 +145,8 @@ def lines_of(
     now: datetime,
 ) -> Iterator[str]:
     """What was found, a line each; ``still`` are the open requests as MongoDB has them."""
-    told = ", ".join(f"{count} {State(flag).label}" for flag, count in sorted(states.items()))
-    yield f"in MongoDB: {told or 'nothing'}"
+    reported = ", ".join(f"{count} {State(flag).label}" for flag, count in sorted(states.items()))
+    yield f"in MongoDB: {reported or 'nothing'}"
     leases = [lease for held in index.leases.values() for lease in held]
     yield (
         f"in Redis: {index.queued.total()} queued, {index.deferred.total()} that wait for hosts, "

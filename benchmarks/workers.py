@@ -75,7 +75,7 @@ def run(bench: Bench) -> Found:
             "workers": {where.name: where.details() for where in (far, near)},
             "two workers are held up by": {where.name: where.limit for where in (far, near)},
         },
-        notes=[far.told(), near.told()],
+        notes=[far.reported(), near.reported()],
     )
 
 
@@ -129,7 +129,7 @@ class Compared:
             for workers, done in self.rounds.items()
         }
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """A line for people."""
         used = ", ".join(f"{part} {share:.2f}" for part, share in self._typical.cores.items())
         return (
@@ -225,8 +225,8 @@ def together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]
             if one.stdin is not None:
                 one.stdin.write("\n")
                 one.stdin.flush()
-        told = [one.communicate(timeout=SECONDS) for one in running]
-    return [answer_in(out, err, "a worker") for out, err in told]
+        reported = [one.communicate(timeout=SECONDS) for one in running]
+    return [answer_in(out, err, "a worker") for out, err in reported]
 
 
 def servers_cpu(addresses: Addresses, site: Site) -> dict[str, float]:

@@ -42,7 +42,9 @@ def advised(stage: Stage) -> Iterator[None]:
         raise
 
 
-def told(name: str, act: Callable[[Stage], int], find: Callable[[str], Stage] = find_stage) -> int:
+def reported(
+    name: str, act: Callable[[Stage], int], find: Callable[[str], Stage] = find_stage
+) -> int:
     """Give what ``act`` makes of the stage, as a command's result; 1 where it fails, with why."""
     try:
         return act(find(name))
@@ -66,7 +68,7 @@ def main(arguments: list[str] | None = None, find: Callable[[str], Stage] = find
         os.environ["AWS_PROFILE"] = chosen.profile
     if region := os.environ.get("AWS_REGION"):
         os.environ.setdefault("AWS_DEFAULT_REGION", region)
-    return told(chosen.stage, _check, find)
+    return reported(chosen.stage, _check, find)
 
 
 def check_region(stage: Stage, environment: str | None) -> None:

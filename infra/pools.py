@@ -48,7 +48,7 @@ _OF_A_VPC: Final = re.compile(r"\.(cache|memorydb\.[a-z0-9-]+)\.amazonaws\.com(\
 #: Pools of a stage, as ``crawlfleet.kernel.queue_key`` has it; a test compares.
 MOST_POOLS: Final = 16
 #: Bytes of what each function is told of all pools. Lambda takes 4,096 of a function's environment.
-_TOLD: Final = 3_000
+_REPORTED: Final = 3_000
 #: What only a connection by TLS may be called: it crosses the networks of others.
 _BY_TLS: Final = ("rediss", "rediss+cluster")
 
@@ -136,7 +136,7 @@ class PoolKind:
         """
         return names.consumer(self.name)
 
-    def told(self, *, region: str, function: str) -> dict[str, str | int]:
+    def reported(self, *, region: str, function: str) -> dict[str, str | int]:
         """What functions are told of it (kernel.queue_key.Pool)."""
         return {
             "name": self.name,
@@ -217,10 +217,10 @@ def mistakes(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
             yield f"pool {pool.name!r} is named twice"
     if len(pools) > MOST_POOLS:
         yield f"pools: {len(pools)} of them; the most is {MOST_POOLS}"
-    elif (told := _bytes_reported(pools, home)) > _TOLD:
+    elif (reported := _bytes_reported(pools, home)) > _REPORTED:
         yield (
-            f"pools: what functions are told of them takes {told:,} bytes; {_TOLD:,} are the most:"
-            " have fewer of them in other regions"
+            f"pools: the environment of functions takes {reported:,} bytes for them;"
+            f" the most is {_REPORTED:,}: have fewer of them in other regions"
         )
 
 
@@ -231,7 +231,9 @@ def _bytes_reported(pools: Sequence[PoolKind], home: Home) -> int:
         name = names.function_name(home.stage, pool.function)
         return f"arn:aws:lambda:{pool.region}:123456789012:function:{name}" if pool.region else name
 
-    whole = [pool.told(region=pool.region or home.region, function=called(pool)) for pool in pools]
+    whole = [
+        pool.reported(region=pool.region or home.region, function=called(pool)) for pool in pools
+    ]
     return len(json.dumps(whole))
 
 

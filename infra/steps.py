@@ -89,7 +89,7 @@ class Steps:
         """Since the first step."""
         return self._clock() - self._began
 
-    def tell(self, error: StepError) -> None:
+    def report(self, error: StepError) -> None:
         """What is wrong, what the log says, what to do next."""
         self._console.print(f"\n[red]{escape(error.said)}[/red]", soft_wrap=True, highlight=False)
         if error.quote:

@@ -69,14 +69,14 @@ class Tally:
         """The line; from here on the next one is due later."""
         self.told_at, self.reported_ended = now, self.ended
         share = self.ended / self.total if self.total else 0.0
-        told = (
+        reported = (
             f"[{share:4.0%}] {self.passed:,} of {self.total:,} passed, "
             f"{len(self.failed)} failed, {minutes(now - self.began_at)}".replace("%", " %", 1)
         )
         for name, at in self.running.items():
             if now - at >= EVERY_SECONDS:
-                told += f"\n        still running after {minutes(now - at)}: {name}"
-        return told
+                reported += f"\n        still running after {minutes(now - at)}: {name}"
+        return reported
 
 
 class Progress:

@@ -58,8 +58,8 @@ def main() -> int:
 
 
 def _shown(plan: Plan, used: Servers, console: Console, log: Path | None) -> Report:
-    with part(console, f"seed {plan.seed}", plan.requests) as tell:
-        return run(plan, used, progress=tell, log=log)
+    with part(console, f"seed {plan.seed}", plan.requests) as announce:
+        return run(plan, used, progress=announce, log=log)
 
 
 def _table(report: Report) -> Table:

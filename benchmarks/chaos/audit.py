@@ -17,7 +17,7 @@ from crawlfleet.requests.ledger import Ledger
 #: Downloads repeated for no good reason, over the submissions.
 MOST_REPEATED: Final = 0.001
 #: Findings of one sort that are told one by one.
-_TOLD: Final = 5
+_REPORTED: Final = 5
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,5 +82,5 @@ def _queue(parts: ChaosParts) -> Iterator[str]:
 
 def _some(what: str, found: Sequence[str | RequestId]) -> Iterator[str]:
     if found:
-        more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-        yield f"{what}: {len(found)}: {', '.join(map(str, found[:_TOLD]))}{more}"
+        more = f" and {len(found) - _REPORTED} more" if len(found) > _REPORTED else ""
+        yield f"{what}: {len(found)}: {', '.join(map(str, found[:_REPORTED]))}{more}"

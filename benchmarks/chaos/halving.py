@@ -44,7 +44,7 @@ class Halving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def halve(
-    servers: Servers, rounds: int, tell: Callable[[str], None], *, seed: int = 1
+    servers: Servers, rounds: int, announce: Callable[[str], None], *, seed: int = 1
 ) -> list[Halving]:
     """Kill half of the workers, as often as that, and look how long it takes to get over it.
 
@@ -70,7 +70,7 @@ def halve(
             done=truth.done,
             dice=dice,
             wake=fleet.wake,
-            tell=lambda _: None,
+            announce=lambda _: None,
         )
         stack.callback(submitter.stop)
         submitter.start()
@@ -81,7 +81,7 @@ def halve(
             fleet.size = fleet.most = 0
             found.append(_round(fleet, truth, dice))
             fleet.most = WORKERS
-            tell(f"{found[-1].leases_seconds:.1f} s, {found[-1].all_seconds:.1f} s")
+            announce(f"{found[-1].leases_seconds:.1f} s, {found[-1].all_seconds:.1f} s")
     return found
 
 

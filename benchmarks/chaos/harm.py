@@ -46,7 +46,7 @@ class Harm:
     ticks: Ticks
     dice: Random
     freezes: tuple[float, float]
-    tell: Callable[[str], None]
+    announce: Callable[[str], None]
     _thaws: list[threading.Timer] = field(default_factory=list)
 
     def do(self, kind: Kind) -> None:

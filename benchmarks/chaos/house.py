@@ -115,7 +115,7 @@ class ChaosParts(Parts):
         world: World,
         service: str,
         wake: Callable[[int], None] = _nowhere,
-        tell: Callable[[str], None] = _nowhere,
+        announce: Callable[[str], None] = _nowhere,
     ) -> None:
         settings = Settings(
             stage="chaos",
@@ -128,7 +128,7 @@ class ChaosParts(Parts):
         super().__init__(settings, service)
         self.world = world
         self._wake = wake
-        self._announce = tell
+        self._announce = announce
 
     def warn(self, message: str, error: Exception) -> None:
         """Tell the run."""

@@ -88,7 +88,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ticks: dict[str, int]
     problems: tuple[str, ...]
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """The problems, and how to see them again."""
         return "\n".join([*self.problems, f"repeat it with: {self.again}"])
 
@@ -212,7 +212,7 @@ class _Run:
             done=lambda: self._done,
             dice=Random(plan.seed),
             wake=self._fleet.wake,
-            tell=self._announce,
+            announce=self._announce,
             last=lambda: self._last_batch,
         )
         self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
@@ -224,7 +224,7 @@ class _Run:
             ticks=self._ticks,
             dice=self._dice,
             freezes=plan.freezes,
-            tell=self._announce,
+            announce=self._announce,
         )
         stack.callback(self._hands.close)
         stack.enter_context(self._fleet)

@@ -47,7 +47,7 @@ class Submitter:
         done: Callable[[], int],
         dice: Random,
         wake: Callable[[int], None],
-        tell: Callable[[str], None],
+        announce: Callable[[str], None],
         last: Callable[[], bool] = lambda: True,
     ) -> None:
         self._world = world
@@ -57,8 +57,8 @@ class Submitter:
         self._last = last
         self._done = done
         self._dice = dice
-        self._announce = tell
-        self._parts = ChaosParts(world, "router", wake, tell)
+        self._announce = announce
+        self._parts = ChaosParts(world, "router", wake, announce)
         self._ports = submission_ports(self._parts)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)

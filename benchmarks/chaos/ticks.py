@@ -20,11 +20,11 @@ class Ticks:
         world: World,
         every_seconds: float,
         wake: Callable[[int], None],
-        tell: Callable[[str], None],
+        announce: Callable[[str], None],
     ) -> None:
         self._every = every_seconds
-        self._announce = tell
-        self._parts = [ChaosParts(world, "scheduler", wake, tell) for _ in range(2)]
+        self._announce = announce
+        self._parts = [ChaosParts(world, "scheduler", wake, announce) for _ in range(2)]
         self._schedulers = [Scheduler(parts) for parts in self._parts]
         self._stopping = threading.Event()
         self._both = threading.Event()

@@ -81,7 +81,7 @@ def _shown(plan: Plan, folder: Path, console: Console) -> Result:
         tasks: dict[str, TaskID] = {}
         tenths: dict[str, int] = {}
 
-        def tell(phase: str, done: int, total: int) -> None:
+        def announce(phase: str, done: int, total: int) -> None:
             if phase not in tasks:
                 tasks[phase] = progress.add_task(phase, total=total)
             progress.update(tasks[phase], completed=done, total=total)
@@ -90,7 +90,7 @@ def _shown(plan: Plan, folder: Path, console: Console) -> Result:
                 tenths[phase] = tenth
                 console.print(f"{time.strftime('%H:%M:%S')} {phase}: {done:,} of {total:,}")
 
-        return run(plan, folder, tell)
+        return run(plan, folder, announce)
 
 
 def _keep(out: Path, result: Result) -> None:

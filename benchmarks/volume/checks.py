@@ -102,10 +102,10 @@ def problems_of_ledger(ledger: Ledger, accepted: int) -> list[str]:
 def problems_of_ids(mongo: pymongo.MongoClient[dict[str, Any]], accepted: Fingerprint) -> list[str]:
     """Whether what is done, and what has a record, is what was accepted."""
     found = []
-    for told, field, part in (("done", "_id", "requests"), ("recorded", "_id.r", "records")):
+    for reported, field, part in (("done", "_id", "requests"), ("recorded", "_id.r", "records")):
         there = stored(mongo, field, part)
         if there != accepted:
-            found.append(f"what is {told} is not what was accepted: {there} is not {accepted}")
+            found.append(f"what is {reported} is not what was accepted: {there} is not {accepted}")
     return found
 
 

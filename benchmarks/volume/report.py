@@ -205,8 +205,8 @@ def page(result: Result) -> str:
 
 
 def _row(phase: Phase) -> str:
-    return f"| {phase.name} | {phase.seconds:,.0f} | {phase.rate:,.0f} | {_told(phase.cores)} |"
+    return f"| {phase.name} | {phase.seconds:,.0f} | {phase.rate:,.0f} | {_reported(phase.cores)} |"
 
 
-def _told(cores: Mapping[str, float]) -> str:
+def _reported(cores: Mapping[str, float]) -> str:
     return ", ".join(f"{part} {share:.2f}" for part, share in cores.items())

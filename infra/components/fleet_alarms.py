@@ -305,7 +305,7 @@ class FleetAlarms(Construct):
             treat_missing_data=missing,
         )
         for topic in self._everybody if reports is None else reports:
-            told = actions.SnsAction(topic)
-            alarm.add_alarm_action(told)
-            alarm.add_ok_action(told)
+            reported = actions.SnsAction(topic)
+            alarm.add_alarm_action(reported)
+            alarm.add_ok_action(reported)
         return alarm

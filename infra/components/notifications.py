@@ -60,12 +60,12 @@ class Notifications(Construct):
         self.people = self._topic("People", stage, f"Crawlfleet {stage.name}")
         self.phones = self._topic("Phones", stage, f"Crawlfleet {stage.name}")
         self.machines = self._topic("Machines", stage, f"Crawlfleet {stage.name} (JSON)")
-        told = stage.notify
-        for email in told.emails:
+        reported = stage.notify
+        for email in reported.emails:
             self._subscribe(self.people, "email", email)
-        for phone in told.phones:
+        for phone in reported.phones:
             self._subscribe(self.phones, "sms", phone)
-        for machine in told.machines:
+        for machine in reported.machines:
             protocol = "sqs" if machine.startswith("arn:") else "https"
             self._subscribe(self.machines, protocol, machine)
 

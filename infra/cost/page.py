@@ -81,7 +81,7 @@ def _parts(inputs: Inputs) -> Iterator[str]:
     yield _table(bills, [one.by_month for one in bills])
     yield (
         f"While there is work, each hour of it adds its share of {_work(bills[0])} a month: "
-        f"{_told(bills[0].by_work)}."
+        f"{_reported(bills[0].by_work)}."
     )
     yield "### A million pages with their share of the month"
     yield _volumes(bills)
@@ -120,7 +120,7 @@ def _gateways(inputs: Inputs, shape: Shape) -> str:
     )
 
 
-def _told(lines: Sequence[Line]) -> str:
+def _reported(lines: Sequence[Line]) -> str:
     return "; ".join(f"{line.what}, {dollars(line.usd)} ({line.how})" for line in lines)
 
 
@@ -142,11 +142,13 @@ def share(one: Bill, volume: float) -> str:
 
 
 def _capacity(bills: Sequence[Bill]) -> str:
-    told = "; ".join(
+    reported = "; ".join(
         f"{one.name} {one.most_a_month / _MILLION:,.0f} million, held up by {one.held_up_by}"
         for one in bills
     )
-    return f"At the most a month holds: {told}. What sites and MongoDB's tier allow may be less."
+    return (
+        f"At the most a month holds: {reported}. What sites and MongoDB's tier allow may be less."
+    )
 
 
 def _peers(inputs: Inputs, bills: Sequence[Bill], shape: Shape) -> str:

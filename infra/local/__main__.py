@@ -120,9 +120,9 @@ def _status(running: Addresses, notifications: Path) -> int:
     _show(running)
     parts = look(running)
     print("\n" + "\n".join(f"  {health}" for health in parts))
-    if told := latest(notifications, _NOTIFICATIONS):
+    if reported := latest(notifications, _NOTIFICATIONS):
         print(f"\nthe latest notifications, whole in {notifications}:")
-        print("\n".join(f"  {each.at}  {printable(each.subject)}" for each in told))
+        print("\n".join(f"  {each.at}  {printable(each.subject)}" for each in reported))
     said = advice(parts, running.log_dir)
     if said:
         print(f"\nerror: {said}", file=sys.stderr)

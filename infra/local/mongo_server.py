@@ -179,8 +179,8 @@ class MongoServer:
         while not self._is_whole():
             if time.monotonic() > deadline:
                 message = f"the MongoDB replica set is not whole after {seconds:.0f} s"
-                told = [_told(port, member) for port, member in self.members.items()]
-                raise PartError("\n".join([message, *told]))
+                reported = [_reported(port, member) for port, member in self.members.items()]
+                raise PartError("\n".join([message, *reported]))
             time.sleep(_LOOK_SECONDS)
 
     def _is_whole(self) -> bool:
@@ -262,7 +262,7 @@ def _states(port: int) -> dict[str, str]:
     return {member["name"]: member["stateStr"] for member in status["members"]}
 
 
-def _told(port: int, member: GuardedProcess) -> str:
+def _reported(port: int, member: GuardedProcess) -> str:
     """How a member is, and the last warnings and errors of its log."""
     how = f"it says {_states(port) or 'nothing'}" if member.is_running else "it has ended"
     lines = member.log_path.read_text(errors="replace").splitlines()

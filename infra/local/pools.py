@@ -109,7 +109,7 @@ def local_fleet(pools: Sequence[LocalPool]) -> Fleet:
     return fleet_of([pool.kind for pool in pools])
 
 
-def told(pools: Sequence[LocalPool], region: str) -> str:
+def reported(pools: Sequence[LocalPool], region: str) -> str:
     """Tell functions of the pools (kernel.queue_key.Pool); nothing where there are none."""
     if not pools:
         return ""

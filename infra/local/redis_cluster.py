@@ -115,10 +115,10 @@ class RedisCluster:
     def _is_content(self, server: RedisServer) -> bool:
         try:
             with _client(server) as client:
-                told = _told(client)
-                if told["cluster_state"] != "ok" or told["cluster_slots_ok"] != "16384":
+                reported = _reported(client)
+                if reported["cluster_state"] != "ok" or reported["cluster_slots_ok"] != "16384":
                     return False
-                if int(told["cluster_known_nodes"]) != len(self.servers):
+                if int(reported["cluster_known_nodes"]) != len(self.servers):
                     return False
                 replication: Any = client.info("replication")
                 return bool(replication.get("master_link_status", "up") == "up")
@@ -142,7 +142,7 @@ def _port(server: RedisServer) -> int:
     return int(server.url.rpartition(":")[2].partition("/")[0])
 
 
-def _told(client: redis.Redis) -> dict[str, str]:
+def _reported(client: redis.Redis) -> dict[str, str]:
     ask: Any = client.execute_command
     answer = ask("CLUSTER", "INFO")
     if isinstance(answer, dict):
@@ -152,7 +152,7 @@ def _told(client: redis.Redis) -> dict[str, str]:
 
 def _knows(server: RedisServer, count: int) -> bool:
     with _client(server) as client:
-        return int(_told(client)["cluster_known_nodes"]) == count
+        return int(_reported(client)["cluster_known_nodes"]) == count
 
 
 def _free_port() -> int:

@@ -29,7 +29,7 @@ from infra.local.lambda_service import LambdaService
 from infra.local.mongo_server import MongoServer
 from infra.local.notifications import Inbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment
-from infra.local.pools import LocalPool, local_fleet, parse_pools, told
+from infra.local.pools import LocalPool, local_fleet, parse_pools, reported
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
@@ -83,7 +83,7 @@ def local_function(
 ) -> LocalFunction:
     """A function of the fleet as this machine runs it."""
     pool = next((one for one in pools if one.kind.name == spec.pool), None)
-    addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: told(pools, REGION)}
+    addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: reported(pools, REGION)}
     leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
     reserved = options.consumers if spec.name == names.CONSUMER else spec.reserved_concurrency
     asynchronous = spec.asynchronous

@@ -119,10 +119,10 @@ def main(arguments: list[str] | None = None) -> int:
         with _folder(chosen.keep) as folder:
             run(choose(folder, os.environ), folder, chosen.pages, steps, folded=chosen.folded)
     except StepError as error:
-        steps.tell(error)
+        steps.report(error)
         return 1
     except (PartError, CrawlfleetError) as error:
-        steps.tell(StepError(str(error), "Mend that, and try again."))
+        steps.report(StepError(str(error), "Mend that, and try again."))
         return 1
     except KeyboardInterrupt:
         return 130

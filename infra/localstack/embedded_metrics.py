@@ -36,11 +36,11 @@ def metric_data(line: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     try:
         document = json.loads(line)
-        told = document["_aws"]
+        reported = document["_aws"]
     except (ValueError, KeyError, TypeError):
         return
-    at = datetime.fromtimestamp(told["Timestamp"] / 1000, UTC)
-    for directive in told["CloudWatchMetrics"]:
+    at = datetime.fromtimestamp(reported["Timestamp"] / 1000, UTC)
+    for directive in reported["CloudWatchMetrics"]:
         for dimensions in directive["Dimensions"]:
             for metric in directive["Metrics"]:
                 value = document[metric["Name"]]

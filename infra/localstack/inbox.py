@@ -109,8 +109,11 @@ def rings(message: str, stage: str, kind: Kind) -> bool:
     >>> rings(json.dumps(told | {"NewStateValue": "OK"}), "aws-small", Kind.STORAGE)
     False
     """
-    told = json.loads(message)
-    return (told.get("AlarmName"), told.get("NewStateValue")) == (alarm_name(stage, kind), "ALARM")
+    reported = json.loads(message)
+    return (reported.get("AlarmName"), reported.get("NewStateValue")) == (
+        alarm_name(stage, kind),
+        "ALARM",
+    )
 
 
 def ends(notification: Notification, stage: str, kind: Kind) -> bool:
@@ -127,8 +130,8 @@ def ends(notification: Notification, stage: str, kind: Kind) -> bool:
     True
     """
     if notification.topic == "machines":
-        told = json.loads(notification.message).get("incidents", ())
-        return any((one["kind"], one["event"]) == (kind, Word.RECOVERED) for one in told)
+        reported = json.loads(notification.message).get("incidents", ())
+        return any((one["kind"], one["event"]) == (kind, Word.RECOVERED) for one in reported)
     title = ADVICE[kind].title
     alone = (
         notification.subject.startswith(f"{names.PRODUCT} {stage} over: ")

@@ -161,7 +161,7 @@ class Journey:
         with self.steps.step("a schedule, and a tick of the rule alone") as step:
             workers.by_a_tick_alone(step, fetch_context.urls[:_SCHEDULED])
         with self.steps.step("people and machines are told") as step:
-            self._told(inbox, step)
+            self._reported(inbox, step)
         with self.steps.step("the recovery") as step:
             self._recovered(inbox, step)
         starts.restore_clock()
@@ -298,7 +298,7 @@ class Journey:
             ) from error
         step.saw(f"{len(expected)} figures fit, of {metrics.values} values")
 
-    def _told(self, inbox: Inbox, step: Step) -> None:
+    def _reported(self, inbox: Inbox, step: Step) -> None:
         title = ADVICE[_KIND].title
 
         def heard() -> bool:

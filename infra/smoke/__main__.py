@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         if error.log_group:
             now_ms = int(time.time() * 1000)
             error.quote = tail(access, error.log_group, now_ms, region=error.region)
-        steps.tell(error)
+        steps.report(error)
         return 1
     except KeyboardInterrupt:
         return 130

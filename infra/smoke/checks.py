@@ -80,7 +80,7 @@ def _differences(spec: FunctionSpec, found: dict[str, Any]) -> Iterator[str]:
 
 def concurrency(deployment: Deployment) -> str:
     """Consumers may run, those of each pool too, and not more than the stage allows."""
-    stage, told = deployment.settings, []
+    stage, reported = deployment.settings, []
     kinds = [("", names.CONSUMER, stage.consumer_concurrency, "")]
     kinds += [
         (f" of {pool.name}", pool.function, pool.concurrency, pool.region) for pool in stage.pools
@@ -101,8 +101,8 @@ def concurrency(deployment: Deployment) -> str:
                 f" STAGE={deployment.stage}`, or see who else has set it.",
                 log_group(deployment.stage, names.SCHEDULER),
             )
-        told.append(f"{reserved} consumers{whose}")
-    return f"{', '.join(told)} at once"
+        reported.append(f"{reserved} consumers{whose}")
+    return f"{', '.join(reported)} at once"
 
 
 def reserved_concurrency(
@@ -243,7 +243,7 @@ def topics(deployment: Deployment) -> str:
 
     A stage that keeps its state is one whose failure matters; any other is only warned of.
     """
-    told, waiting, people = [], [], 0
+    reported, waiting, people = [], [], 0
     for listeners in Listener:
         arn = deployment.output("state", f"{listeners.title()}Topic")
         found = asked(
@@ -255,12 +255,12 @@ def topics(deployment: Deployment) -> str:
             TopicArn=arn,
         )
         count = sum(one["SubscriptionArn"].startswith("arn:") for one in found)
-        told.append(f"{count} {listeners}")
+        reported.append(f"{count} {listeners}")
         waiting += [
             str(one["Endpoint"]) for one in found if one["SubscriptionArn"] == "PendingConfirmation"
         ]
         people += count if listeners is Listener.PEOPLE else 0
-    said = f"{', '.join(told)} listen"
+    said = f"{', '.join(reported)} listen"
     if waiting:
         said = f"{said}; not confirmed yet: {', '.join(waiting)}"
     if people:

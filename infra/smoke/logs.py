@@ -36,8 +36,8 @@ def tail(access: Access, group: str, now_ms: int, count: int = LINES, *, region:
         )
     except (BotoCoreError, ClientError) as error:
         return f"(it cannot be read: {error})"
-    told = [event for event in events if not event["message"].startswith(_NOT_SAID)]
-    return shown(told[-count:]) or "(it is empty)"
+    reported = [event for event in events if not event["message"].startswith(_NOT_SAID)]
+    return shown(reported[-count:]) or "(it is empty)"
 
 
 def entries(access: Access, group: str, since_ms: int = 0) -> Iterator[dict[str, Any]]:

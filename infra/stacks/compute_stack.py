@@ -117,7 +117,7 @@ class ComputeStack(Stack):
         """What functions are told of the pools beside the usual one (kernel.queue_key.Pool)."""
         return json.dumps(
             [
-                pool.told(
+                pool.reported(
                     region=pool.region or self._state.region,
                     function=names.function_name(self._stage.name, pool.function)
                     if pool.region == self._away

@@ -24,7 +24,7 @@ from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPor
 BATCH = 50
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -38,12 +38,12 @@ class Reported:
     def __getattr__(self, name: str) -> Callable[..., object]:
         call = getattr(self._port, name)
 
-        def told(*arguments: object, **named: object) -> object:
-            tell(f"{self._name}.{name}")
+        def reported(*arguments: object, **named: object) -> object:
+            report(f"{self._name}.{name}")
             sys.stdin.readline()
             return call(*arguments, **named)
 
-        return told
+        return reported
 
 
 def ports(
@@ -60,11 +60,11 @@ def ports(
         "workers": RedisWorkers(redis, fleet=tenant),
         "waker": waker,
     }
-    told = {name: Reported(name, port) for name, port in submission.items()}
+    reported = {name: Reported(name, port) for name, port in submission.items()}
     return ExpandingPorts(
         jobs=Reported("jobs", MongoJobs(nodes)),
         ledgers=Reported("ledgers", MongoLedgers(nodes)),
-        submission=SubmissionPorts(**told),
+        submission=SubmissionPorts(**reported),
         batch=BATCH,
     )
 
@@ -79,7 +79,7 @@ def main() -> None:
         expander = ports(redis, nodes, tenant, int(number))
         done = expand(expander, tree, lambda: datetime.now(UTC), lambda: 60.0)
     nodes.close()
-    tell(f"done {done.batches}")
+    report(f"done {done.batches}")
 
 
 if __name__ == "__main__":

@@ -59,10 +59,10 @@ class Street:
         return grant
 
     def report(self, worker: str = "w1", tenant: str = "acme", running: int = 0, **seen) -> None:
-        told = HostReport(
+        reported = HostReport(
             host=self.host, tenant=tenant, running=running, **({"limits": self.limits} | seen)
         )
-        self.hosts.report([told], worker)
+        self.hosts.report([reported], worker)
 
     @property
     def state(self) -> HostState:

@@ -44,8 +44,8 @@ class Proxy(Site):
         head = await reader.readuntil(b"\r\n\r\n")
         self.heads.append(head)
         method, target, _ = head.split(b"\r\n")[0].split()
-        told = self._authorization
-        if told is not None and b"Proxy-Authorization: " + told not in head:
+        reported = self._authorization
+        if reported is not None and b"Proxy-Authorization: " + reported not in head:
             writer.write(reply(status=407, Proxy_Authenticate="Basic"))
             await writer.drain()
             return True

@@ -69,7 +69,7 @@ class Station:
         clock = {"clock": lambda: self.seconds}
         self.scheduler = Scheduler(self.crawler, looping=self._looping, **clock, **(bounds or {}))
         garden = QueueKey(tenant, given["CRAWLFLEET_BIZ"], "main")
-        RedisBizs(self.session.connection).tell({tenant: [garden]})
+        RedisBizs(self.session.connection).report({tenant: [garden]})
         items = {"most_bytes": most_bytes} if most_bytes else {}
         self.pipeline = Pipeline(self.crawler, **clock, **items)
         self.scheduler.open(self.spider)

@@ -66,7 +66,7 @@ def wake(count: int) -> None:
     """Nobody else works here."""
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -96,14 +96,14 @@ class Process:
     def run(self) -> None:
         accepted = 0
         for start in range(0, len(URLS), BATCH):
-            tell(f"offer {start}")
+            report(f"offer {start}")
             specs = [SeedSpec(url=url, rule="detail") for url in URLS[start : start + BATCH]]
             now = datetime.now(UTC)
             accepted += sum(o.accepted for o in add(self.ports, self.queue_key, BIZ, specs, now))
             self.turn()
         while any(t.ready or t.handed for t in self.totals()):
             self.turn()
-        tell(f"done {accepted}")
+        report(f"done {accepted}")
 
     def totals(self):
         return self.ports.seeds.totals(self.queue_key, BIZ, datetime.now(UTC))
@@ -111,27 +111,27 @@ class Process:
     def turn(self) -> None:
         """What the tick and a worker do."""
         now = datetime.now(UTC)
-        tell("look after")
+        report("look after")
         look_after(self.ports, self.queue_key, BIZ, now)
-        tell("hand out")
+        report("hand out")
         dispatch(self.ports, TREE, self.queue_key, BIZ, now)
-        tell("recover")
+        report("recover")
         lost = self.store.unqueued(
             self.queue_key, BIZ, before=[now - timedelta(seconds=1)] * 11, now=now, limit=1_000
         )
         self.queue.requeue(self.queue_key, lost)
-        tell("lease")
+        report("lease")
         now = datetime.now(UTC)
         until, token = now + timedelta(seconds=1), f"{self.worker}.n.{to_ms(now)}"
         entries = self.queue.lease(self.queue_key, token, 40, now, until)
         claims = self.store.claim(self.queue_key, BIZ, entries, self.worker, now, until, token)
         outcomes = [(claim, Done(())) for claim in claims]
-        tell("settle")
+        report("settle")
         lost_ids = self.store.settle(self.queue_key, BIZ, outcomes, self.worker, now).lost
         stood = [(claim, done) for claim, done in outcomes if claim.request.id not in lost_ids]
-        tell("tell the seeds")
+        report("tell the seeds")
         end_seeds(self.ports, self.queue_key, BIZ, stood, datetime.now(UTC))
-        tell("finish")
+        report("finish")
         self.queue.finish(self.queue_key, token, entries, len(stood), datetime.now(UTC))
 
 

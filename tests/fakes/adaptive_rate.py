@@ -27,7 +27,7 @@ _MOST_OVERLOAD: Final = 32
 
 def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
     """The host after a report."""
-    host = _told(swept(host, now, report.tenant), report, worker, now)
+    host = _reported(swept(host, now, report.tenant), report, worker, now)
     counts = counted(host.counts, report, micros(report.seconds), now)
     host = replace(host, counts=counts)
     limits = report.limits
@@ -41,7 +41,7 @@ def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> Host
     return host
 
 
-def _told(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
+def _reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
     """What the worker has under way, as it says."""
     key, most = (worker, report.tenant), report.limits.concurrency
     before = host.permits.get(key)

@@ -304,9 +304,9 @@ class MemoryTicks:
             ended_at, took, faults = self._last
             ago = max(0.0, (now - ended_at).total_seconds())
             since = now - self._life
-            told = Counter(faults)
-            told.update(part.value for (part, _), at in self._between.items() if at > since)
-            return Ticked(seconds_ago=ago, took_seconds=took, faults=dict(told))
+            reported = Counter(faults)
+            reported.update(part.value for (part, _), at in self._between.items() if at > since)
+            return Ticked(seconds_ago=ago, took_seconds=took, faults=dict(reported))
 
 
 class MemoryPoolBook:

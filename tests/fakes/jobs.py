@@ -194,7 +194,7 @@ class MemoryJobs:
             found = self._jobs.get(job.key)
             if found is not None and found.state is JobState.CANCELLING:
                 self._jobs[job.key] = replace(
-                    found, looked_at=_ms(now), sweep_at=_ms(again_at), **_told(found, trouble)
+                    found, looked_at=_ms(now), sweep_at=_ms(again_at), **_reported(found, trouble)
                 )
 
     def _round_robin(
@@ -243,13 +243,13 @@ class MemoryJobs:
                 return None
             if found.batch is not None and found.batch.first == batch.first:
                 expanded = batch.first + len(batch.ids)
-                told = [reason[:LONGEST_REFUSAL] for reason in reasons]
+                reported = [reason[:LONGEST_REFUSAL] for reason in reasons]
                 found = replace(
                     found,
                     batch=None,
                     expanded=expanded,
                     refused=found.refused + refused,
-                    refusals=(*found.refusals, *told)[:MOST_REFUSALS],
+                    refusals=(*found.refusals, *reported)[:MOST_REFUSALS],
                 )
                 if expanded >= found.size and found.state is JobState.EXPANDING:
                     found = replace(found, state=JobState.RUNNING, expanded_at=_ms(now))
@@ -280,7 +280,7 @@ class MemoryJobs:
                     looked_at=_ms(now),
                     due_at=_ms(again_at or now),
                     left=left,
-                    **_told(found, trouble),
+                    **_reported(found, trouble),
                 )
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
@@ -325,7 +325,7 @@ def _is_cancelled_as(job: Job, found: Job) -> bool:
     return (job.state is JobState.CANCELLING) == (found.state is JobState.CANCELLING)
 
 
-def _told(found: Job, trouble: str | None) -> dict[str, Any]:
+def _reported(found: Job, trouble: str | None) -> dict[str, Any]:
     if trouble is None:
         return {"trouble": None, "troubles": 0}
     return {"trouble": trouble[:LONGEST_REFUSAL], "troubles": found.troubles + 1}

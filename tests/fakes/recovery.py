@@ -228,7 +228,7 @@ class MemoryBizs:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[bool, str]] = {}
 
-    def tell(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
+    def report(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         for key, (_, queue) in self._known.items():
             if key[0] in queues:
                 self._known[key] = (False, queue)

@@ -51,9 +51,9 @@ class Rights:
         found: dict[str, list[Right]] = {}
         for holder, right in [*self._of_roles(), *self._of_resources()]:
             rights = found.setdefault(holder.replace(self._stage, "STAGE"), [])
-            told = {key: value.replace(self._stage, "STAGE") for key, value in right.items()}
-            if told not in rights:
-                rights.append(told)
+            reported = {key: value.replace(self._stage, "STAGE") for key, value in right.items()}
+            if reported not in rights:
+                rights.append(reported)
         return {holder: sorted(found[holder], key=json.dumps) for holder in sorted(found)}
 
     def _of_roles(self) -> Iterator[tuple[str, Right]]:
@@ -118,9 +118,9 @@ class Rights:
 
     def _on(self, stack: str, resource: Any) -> Right:
         """The subject of a right: a name, and of an ARN its kind."""
-        told = self._resolve(stack, resource)
-        if not (arn := _ARN.fullmatch(told)):
-            return {"on": told}
+        reported = self._resolve(stack, resource)
+        if not (arn := _ARN.fullmatch(reported)):
+            return {"on": reported}
         kind, name = kind_and_name(arn["resource"])
         return {"kind": " ".join(filter(None, (arn["service"], kind))), "on": name}
 

@@ -31,7 +31,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
 
 
-def told(captured: pytest.CaptureFixture[str]) -> str:
+def reported(captured: pytest.CaptureFixture[str]) -> str:
     said = captured.readouterr()
     return said.out + said.err
 
@@ -39,19 +39,21 @@ def told(captured: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_unknown_stage_is_refused_with_the_known_ones(command, capsys):
     assert COMMANDS[command](["--stage", "aws-smal"]) == 1
-    assert told(capsys) == "no stage 'aws-smal'; the stages are aws-small, aws-large, localstack\n"
+    assert (
+        reported(capsys) == "no stage 'aws-smal'; the stages are aws-small, aws-large, localstack\n"
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_credentials_one_is_asked_to_set_them(command, capsys):
     assert COMMANDS[command](["--stage", "aws-large"]) == 1
-    assert "AWS_PROFILE" in told(capsys)
+    assert "AWS_PROFILE" in reported(capsys)
 
 
 @pytest.mark.parametrize("command", ["deploy", "smoke", "destroy"])
 def test_a_stage_of_this_machine_wants_a_localstack(command, capsys):
     assert COMMANDS[command](["--stage", "localstack"]) == 1
-    said = told(capsys)
+    said = reported(capsys)
     assert "AWS_ENDPOINT_URL" in said
     assert "`make localstack`" in said
     assert "AWS_PROFILE" not in said
@@ -60,7 +62,7 @@ def test_a_stage_of_this_machine_wants_a_localstack(command, capsys):
 @pytest.mark.parametrize("stage", ["aws-small", "localstack"])
 def test_a_stage_that_keeps_nothing_is_not_adopted(stage, capsys):
     assert COMMANDS["adopt"](["--stage", stage]) == 1
-    said = told(capsys)
+    said = reported(capsys)
     assert said.startswith(f"{stage} ")
     assert "keep_state" in said
 
@@ -71,7 +73,7 @@ def test_whoever_has_an_account_deploys_with_whatever_else_cdk_is_reported(monke
 
     with mock_aws():
         assert account.main(["--stage", "aws-small", "--require-approval", "never", "-v"]) == 0
-    assert told(capsys) == ""
+    assert reported(capsys) == ""
 
 
 def test_a_stage_that_says_where_it_stands_is_deployed_from_there_alone(monkeypatch, capsys):
@@ -84,7 +86,7 @@ def test_a_stage_that_says_where_it_stands_is_deployed_from_there_alone(monkeypa
 
     with mock_aws():
         assert main() == 1
-        assert "ap-southeast-1" in (said := told(capsys))
+        assert "ap-southeast-1" in (said := reported(capsys))
         assert "AWS_DEFAULT_REGION=ap-southeast-1" in said
         monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-southeast-1")
         assert main() == 0
@@ -94,7 +96,7 @@ def test_the_profile_of_the_command_line_is_the_one_that_is_looked_for(monkeypat
     monkeypatch.setenv("AWS_PROFILE", "put back afterwards")
 
     assert account.main(["--profile", "nobody-has-it"]) == 1
-    assert "nobody-has-it" in told(capsys)
+    assert "nobody-has-it" in reported(capsys)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def keep(*, confirmed: bool = True) -> dict[str, dict[str, str]]:
             )["TopicArn"]
             for listeners in ("people", "phones", "machines")
         }
-        told = sns.subscribe(
+        reported = sns.subscribe(
             TopicArn=topics["people"],
             Protocol="email",
             Endpoint="ops@example.org",
@@ -76,7 +76,7 @@ def keep(*, confirmed: bool = True) -> dict[str, dict[str, str]]:
             "TopicPeople": {"TopicArn": topics["people"]},
             "TopicPhones": {"TopicArn": topics["phones"]},
             "TopicMachines": {"TopicArn": topics["machines"]},
-            "NotificationsEmail": {"Arn": told},
+            "NotificationsEmail": {"Arn": reported},
             "NodeSecretMain": {"Id": secret["ARN"]},
             "DefaultApiKey": {"APIKeyId": api_key["id"]},
             "Archive": {"BucketName": bucket},

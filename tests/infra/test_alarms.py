@@ -25,10 +25,12 @@ def alarms(assembly: Assembly) -> dict[str, dict[str, Any]]:
 
 def topics(alarm: dict[str, Any]) -> str:
     """The topics that an alarm tells when it begins; it tells the same when it is over."""
-    told = [action["Fn::ImportValue"] for action in alarm["AlarmActions"] if "Ref" not in action]
+    reported = [
+        action["Fn::ImportValue"] for action in alarm["AlarmActions"] if "Ref" not in action
+    ]
     over = [action["Fn::ImportValue"] for action in alarm["OKActions"] if "Ref" not in action]
-    assert told == over
-    return " ".join(told)
+    assert reported == over
+    return " ".join(reported)
 
 
 def test_a_stage_has_the_alarms_that_whoever_looks_for_them_expects(each_stage: Assembly):
@@ -61,11 +63,11 @@ def test_what_rises_between_two_evaluations_rings_at_once(alarms, kind: Kind):
 
 @pytest.mark.parametrize("kind", Kind)
 def test_findings_notify_machines_alone_as_the_monitor_notifies_people(alarms, kind: Kind):
-    told = topics(alarms[kind.value.replace("_", "-")])
+    reported = topics(alarms[kind.value.replace("_", "-")])
 
-    assert "TopicMachines" in told
-    assert "TopicPeople" not in told
-    assert "TopicPhones" not in told
+    assert "TopicMachines" in reported
+    assert "TopicPeople" not in reported
+    assert "TopicPhones" not in reported
 
 
 def test_everything_else_notifies_people_and_machines(alarms):
@@ -73,9 +75,9 @@ def test_everything_else_notifies_people_and_machines(alarms):
 
     assert len(others) > 15
     for name in others:
-        told = topics(alarms[name])
-        assert "TopicPeople" in told
-        assert "TopicMachines" in told
+        reported = topics(alarms[name])
+        assert "TopicPeople" in reported
+        assert "TopicMachines" in reported
 
 
 def test_what_is_grave_and_not_the_monitors_to_report_wakes_by_phone(alarms):

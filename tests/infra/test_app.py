@@ -120,8 +120,8 @@ def test_the_command_line_may_name_another_redis_where_one_is_given(tmp_path: Pa
     synthesise(tmp_path / "cdk.out", "localstack", redis="redis://127.0.0.1:7001")
 
     for function in Assembly(tmp_path / "cdk.out", "localstack").functions().values():
-        told = function["Environment"]["Variables"][names.ENV_REDIS_URL]
-        assert told == "redis://127.0.0.1:7001"
+        reported = function["Environment"]["Variables"][names.ENV_REDIS_URL]
+        assert reported == "redis://127.0.0.1:7001"
 
 
 @pytest.mark.parametrize(

@@ -202,14 +202,14 @@ def test_a_shape_counts_what_the_app_makes(stage: Stage, assembled: Callable[[st
 
 
 @pytest.mark.parametrize(
-    ("dimensions", "told"),
+    ("dimensions", "reported"),
     [
         ({"tenant": "default", "biz": "docs"}, INPUTS.measured.biz_second_log_kb),
         ({}, INPUTS.measured.stage_second_log_kb),
     ],
     ids=["a biz", "the stage"],
 )
-def test_a_line_of_a_second_weighs_what_the_model_takes_it_for(capsys, dimensions, told):
+def test_a_line_of_a_second_weighs_what_the_model_takes_it_for(capsys, dimensions, reported):
     at = datetime.now(UTC)
     counted = {int(at.timestamp()) - SETTLED_SECONDS - 1: 100}
     working = QueueSample(
@@ -227,7 +227,7 @@ def test_a_line_of_a_second_weighs_what_the_model_takes_it_for(capsys, dimension
 
     EmfMetrics(AWS_SMALL.name).put(second.metrics, second.dimensions, second.at)
 
-    assert told == pytest.approx(len(capsys.readouterr().out) / 1_000, rel=0.03)
+    assert reported == pytest.approx(len(capsys.readouterr().out) / 1_000, rel=0.03)
 
 
 @given(factors)
@@ -295,9 +295,9 @@ def test_a_page_without_marks_is_left_alone():
 
 def test_the_cpu_of_a_page_is_the_one_that_the_performance_page_reports():
     page = (PAGE.parent / "performance.md").read_text()
-    [told] = re.findall(r"[Aa] page of 50 KB costs ([\d.]+) ms of CPU", page)
+    [reported] = re.findall(r"[Aa] page of 50 KB costs ([\d.]+) ms of CPU", page)
 
-    assert INPUTS.measured.worker_cpu_ms == float(told)
+    assert INPUTS.measured.worker_cpu_ms == float(reported)
 
 
 def test_the_cpu_of_the_servers_is_the_one_that_the_performance_page_reports():
@@ -351,10 +351,10 @@ def test_the_command_prints_every_line_for_the_figures_it_is_given(monkeypatch, 
 
     assert command.main() == 0
 
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     for shape in SHAPES:
-        assert all(line.what in told for line in bill(INPUTS, shape).by_month)
-    assert "2 s of waiting" in told
+        assert all(line.what in reported for line in bill(INPUTS, shape).by_month)
+    assert "2 s of waiting" in reported
 
 
 @pytest.mark.parametrize("option", ["--pages", "--seconds", "--page-kb", "--cpu-ms"])

@@ -213,8 +213,8 @@ def test_the_user_data_writes_the_script_whole_and_fits(tmp_path: Path):
 def test_every_nat_instance_runs_it_and_another_script_is_another_instance(assembly: Assembly):
     instances = assembly.resources("network", "AWS::EC2::Instance")
 
-    told = [one["Properties"]["UserData"]["Fn::Base64"] for one in instances.values()]
-    assert told == [user_data()] * len(instances)
+    reported = [one["Properties"]["UserData"]["Fn::Base64"] for one in instances.values()]
+    assert reported == [user_data()] * len(instances)
     # User data runs at the first boot only: what stands would go on with the old script.
     endings = {key[-8:] for key in instances}
     assert len(endings) == 1

@@ -41,9 +41,9 @@ def test_addresses_outlive_the_nat_instances_and_are_reported_to_the_operator(as
     assert {one["Properties"]["InstanceId"]["Ref"] for one in associations} == set(
         assembly.resources("network", "AWS::EC2::Instance")
     )
-    told = json.dumps(assembly.template("network")["Outputs"]["EgressAddresses"])
+    reported = json.dumps(assembly.template("network")["Outputs"]["EgressAddresses"])
     assert len(addresses) == SETTINGS.nat_count
-    assert all(json.dumps({"Ref": address}) in told for address in addresses)
+    assert all(json.dumps({"Ref": address}) in reported for address in addresses)
 
 
 def test_nat_instances_start_when_their_way_out_stands(assembly: Assembly):

@@ -87,8 +87,8 @@ def test_a_stage_says_who_is_notified_and_by_what():
         )
     )
 
-    told = {one["Endpoint"]: one["Protocol"] for one in found}
-    assert told == {
+    reported = {one["Endpoint"]: one["Protocol"] for one in found}
+    assert reported == {
         "ops@example.org": "email",
         "+4915112345678": "sms",
         "https://hook.example/x": "https",

@@ -189,15 +189,15 @@ def test_the_consumer_is_reported_the_names_and_nobody_else_is(
 ):
     by_name = composed(dataclasses.replace(AWS_LARGE, scrapy_packages=(SAMPLE,))).functions()
 
-    told = {
+    reported = {
         name: properties["Environment"]["Variables"].get(names.ENV_SCRAPY_PACKAGES)
         for name, properties in by_name.items()
         if name.startswith("crawlfleet-")
     }
     consumer = names.function_name("aws-large", names.CONSUMER)
     large = f"{consumer}-large"
-    assert (told.pop(consumer), told.pop(large)) == ("spiders", "spiders")
-    assert set(told.values()) == {None}
+    assert (reported.pop(consumer), reported.pop(large)) == ("spiders", "spiders")
+    assert set(reported.values()) == {None}
     assert len(by_name[consumer]["Layers"]) == 5
 
 

@@ -107,8 +107,8 @@ def test_the_token_of_a_given_redis_is_put_in_by_the_operator(composed: Compose)
     assert token["Properties"]["Name"] == "crawlfleet/aws-small/redis"
     assert not {"SecretString", "GenerateSecretString"} & set(token["Properties"])
     for function in made.resources("compute", "AWS::Lambda::Function").values():
-        told = function["Properties"]["Environment"]["Variables"][names.ENV_REDIS_SECRET]
-        assert "RedisToken" in json.dumps(told)
+        reported = function["Properties"]["Environment"]["Variables"][names.ENV_REDIS_SECRET]
+        assert "RedisToken" in json.dumps(reported)
 
 
 def test_functions_need_no_network_where_all_stores_are_reachable_without(composed: Compose):

@@ -13,7 +13,7 @@ from infra.local.__main__ import main
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
 from infra.local.parts import PartError
-from infra.local.pools import local_fleet, parse_pools, told
+from infra.local.pools import local_fleet, parse_pools, reported
 from infra.local.server import Options, local_function
 from infra.local.state import STAGE
 from tests.infra_local.sample_functions import function, holding
@@ -87,7 +87,7 @@ def test_workers_of_a_pool_are_reported_what_they_are_and_by_which_address_they_
     assert not usual.holds_memory
     assert not {names.ENV_POOL, names.ENV_SOURCE_ADDRESS} & usual.variables.keys()
     said = usual.variables[names.ENV_POOLS]
-    assert said == told(pools, REGION)
+    assert said == reported(pools, REGION)
     [pool] = Settings.from_environment({names.ENV_STAGE: "local", names.ENV_POOLS: said}).pools
     assert (pool.name, pool.function, pool.ceiling) == ("far", far.name, 3)
     assert names.ENV_POOLS not in made["id-issuer"].variables

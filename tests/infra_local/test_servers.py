@@ -81,9 +81,9 @@ def test_three_members_are_well_report_of_one_that_has_ended_and_choose_another_
 
         gone = next(port for port in server.members if port != server.primary())
         server.members[gone].kill()
-        with pytest.raises(PartError) as told:
+        with pytest.raises(PartError) as reported:
             server.wait_until_whole(seconds=1)
-        assert f"on port {gone}: " in str(told.value)
+        assert f"on port {gone}: " in str(reported.value)
         server.restart_member(gone)
         server.wait_until_whole()
         assert states(client) == ["PRIMARY", "SECONDARY", "SECONDARY"]

@@ -182,9 +182,9 @@ def test_consumers_are_reported_of_spiders_and_nobody_else(tmp_path):
     for spec in FLEET.functions:
         made = local_function(spec, Options(state=tmp_path), {**known, **places})
 
-        told = names.ENV_SCRAPY_PACKAGES in made.variables
+        reported = names.ENV_SCRAPY_PACKAGES in made.variables
         last = made.variables["PYTHONPATH"].endswith(":/carried")
-        assert (told, last) == ((spec.name == names.CONSUMER,) * 2)
+        assert (reported, last) == ((spec.name == names.CONSUMER,) * 2)
 
 
 def test_without_spiders_a_consumer_is_reported_nothing(tmp_path):

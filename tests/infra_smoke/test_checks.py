@@ -84,17 +84,17 @@ def test_functions_as_they_are_described_are_well(deployment):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         ({"MemorySize": 128}, "128 MB"),
         ({"Timeout": 3}, "3 s"),
         ({"Environment": {"Variables": {}}}, "its environment lacks"),
     ],
 )
-def test_a_function_that_differs_is_reported(deployment, changed, told):
+def test_a_function_that_differs_is_reported(deployment, changed, reported):
     make_functions(**changed)
 
-    assert told in failure(checks.functions, deployment)
+    assert reported in failure(checks.functions, deployment)
 
 
 def test_a_function_that_is_not_there_is_reported(deployment):

@@ -71,9 +71,9 @@ def test_clocks_run_when_their_rules_are_enabled(deployment):
 
 def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_reported(deployment):
     make_clocks(state="DISABLED")
-    told = failure(rules.clocks, deployment)
-    assert "is DISABLED" in told
-    assert "aws events enable-rule --name crawlfleet-localstack-" in told
+    reported = failure(rules.clocks, deployment)
+    assert "is DISABLED" in reported
+    assert "aws events enable-rule --name crawlfleet-localstack-" in reported
 
     make_clocks(function=names.ROUTER)
     assert "crawlfleet-localstack-scheduler" in failure(rules.clocks, deployment)
@@ -82,9 +82,9 @@ def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_reported(deployment)
 def test_rules_of_ones_own_are_there_and_as_enabled_as_the_stage_says(deployment):
     make_own()
 
-    told = rules.spider_rules(deployment)
+    reported = rules.spider_rules(deployment)
 
-    assert told.startswith("1 start spiders, 1 ")
+    assert reported.startswith("1 start spiders, 1 ")
 
 
 def test_a_stage_without_rules_of_its_own_asks_for_none(deployment):
@@ -94,24 +94,24 @@ def test_a_stage_without_rules_of_its_own_asks_for_none(deployment):
 
 
 def test_a_rule_of_ones_own_that_is_not_there_is_reported(deployment):
-    told = failure(rules.spider_rules, deployment)
+    reported = failure(rules.spider_rules, deployment)
 
-    assert "crawlfleet-localstack-start-pages-ready" in told
+    assert "crawlfleet-localstack-start-pages-ready" in reported
 
 
 @pytest.mark.parametrize(
-    ("states", "told", "to_do"),
+    ("states", "reported", "to_do"),
     [
         ({"pages_ready": "DISABLED"}, "start-pages-ready is DISABLED", "enable-rule"),
         ({"every_minute": "ENABLED"}, "start-every-minute is ENABLED", "disable-rule"),
     ],
 )
-def test_a_rule_that_somebody_has_switched_by_hand_is_reported(deployment, states, told, to_do):
+def test_a_rule_that_somebody_has_switched_by_hand_is_reported(deployment, states, reported, to_do):
     make_own(**states)
 
     said = failure(rules.spider_rules, deployment)
 
-    assert told in said
+    assert reported in said
     assert f"aws events {to_do} --name crawlfleet-localstack-start-" in said
 
 
@@ -120,10 +120,10 @@ def test_a_rule_of_ones_own_that_wakes_somebody_else_is_reported(deployment):
     make_target = rule_name(STAGE, OWN[0])
     make(make_target, function=names.MONITOR)
 
-    told = failure(rules.spider_rules, deployment)
+    reported = failure(rules.spider_rules, deployment)
 
-    assert make_target in told
-    assert "crawlfleet-localstack-scheduler" in told
+    assert make_target in reported
+    assert "crawlfleet-localstack-scheduler" in reported
 
 
 def test_events_that_could_not_be_given_to_the_scheduler_are_reported(deployment):
@@ -131,7 +131,7 @@ def test_events_that_could_not_be_given_to_the_scheduler_are_reported(deployment
     url = deployment.output("events", UNDELIVERED_OUTPUT)
     client("sqs").send_message(QueueUrl=url, MessageBody="{}")
 
-    told = failure(rules.spider_rules, deployment)
+    reported = failure(rules.spider_rules, deployment)
 
-    assert "1 events " in told
-    assert f"purge-queue --queue-url {url}" in told
+    assert "1 events " in reported
+    assert f"purge-queue --queue-url {url}" in reported

@@ -159,7 +159,7 @@ def test_an_event_that_comes_twice_is_one_job(cloud, starts, step):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ({"deaf": True}, "start-pages-ready starts on-event: not within 30 s"),
         ({"names_by_chance": True}, "when it comes again"),
@@ -169,14 +169,14 @@ def test_an_event_that_comes_twice_is_one_job(cloud, starts, step):
         ({"refused": 1}, "EventBridge refuses the event"),
     ],
 )
-def test_what_goes_wrong_with_an_event_is_reported(cloud, starts, step, wrong, told):
+def test_what_goes_wrong_with_an_event_is_reported(cloud, starts, step, wrong, reported):
     for name, value in wrong.items():
         setattr(cloud, name, value)
 
     with pytest.raises(StepError) as caught:
         starts.by_event(step)
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert caught.value.do
 
 

@@ -69,7 +69,7 @@ def test_an_error_is_reported_with_the_log_and_with_what_to_do():
     error = StepError("[it] is closed", "open [it]", "/aws/lambda/a")
     error.quote = "first [line]\nlast"
 
-    text, _ = shown(lambda steps, _: steps.tell(error))
+    text, _ = shown(lambda steps, _: steps.report(error))
 
     assert text == (
         "\n[it] is closed\n\nthe latest of /aws/lambda/a:\nfirst [line]\nlast\n\nopen [it]\n"

@@ -46,8 +46,8 @@ class Cloud:
     def wait(self, *args, **arguments):
         partial(wait_for, clock=lambda: self.at, sleep=self.sleep)(*args, **arguments)
 
-    def log(self, message, **told):
-        self.lines.append({"message": message, **told})
+    def log(self, message, **reported):
+        self.lines.append({"message": message, **reported})
 
     # ---- AWS -----------------------------------------------------------------------------------
 

@@ -37,11 +37,11 @@ def progress(request: pytest.FixtureRequest) -> Callable[[int, str], None]:
     """Tell of each thousand requests that are done, and of the harm that came before."""
     thousands = harms = 0
 
-    def tell(done: int, harm: str) -> None:
+    def report(done: int, harm: str) -> None:
         nonlocal thousands, harms
         harms += bool(harm)
         if done // 1_000 > thousands:
             thousands = done // 1_000
             say(request.config, f"        {done:,} requests done, {harms} harms")
 
-    return tell
+    return report

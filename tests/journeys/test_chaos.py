@@ -24,7 +24,7 @@ def test_nothing_is_lost_doubled_or_wasted_whatever_is_killed(
     with servers() as used:
         report = run(plan, used, log=log, progress=progress)
 
-    assert not report.problems, report.told()
+    assert not report.problems, report.reported()
     assert report.done == requests
     assert report.killed >= harms // 4, f"hardly anything was killed: {report}"
     assert sum(report.harms.values()) == harms

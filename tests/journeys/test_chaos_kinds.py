@@ -59,7 +59,7 @@ def do_harm(used: Servers, kind: Kind, seed: int, log: Path) -> None:
 
     report = run(plan, used, log=log)
 
-    assert not report.problems, report.told()
+    assert not report.problems, report.reported()
     assert report.done == REQUESTS
     assert report.harms == {kind: HARMS}
     assert report.recovered_seconds < PATIENCE_SECONDS, report

@@ -203,7 +203,7 @@ def command(cloud, *words):
         "CRAWLFLEET_API_URL": cloud.api_url,
         "CRAWLFLEET_API_KEY": cloud.api_key,
     }
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-m", "crawlfleet.cli", *words],
         capture_output=True,
         text=True,
@@ -211,7 +211,7 @@ def command(cloud, *words):
         timeout=60,
         check=True,
     )
-    return told.stdout
+    return reported.stdout
 
 
 @pytest.mark.early

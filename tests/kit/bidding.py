@@ -22,7 +22,7 @@ from crawlfleet.jobs.bidding.listing import (
     BoardBounds,
     Step,
     decide,
-    told,
+    reported,
 )
 from crawlfleet.jobs.bidding.models import (
     Application,

@@ -30,9 +30,9 @@ from crawlfleet.monitoring.incidents.lifecycle import (
     latest,
     left_out,
     let_go,
+    notified,
     pause,
     step,
-    told,
     tried,
 )
 from crawlfleet.monitoring.incidents.models import (

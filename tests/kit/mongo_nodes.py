@@ -51,8 +51,8 @@ def nodes_at(
     uri: str | Callable[[str], str], listener: CommandListener | None = None, **options: Any
 ) -> Iterator[MongoNodes]:
     """Nodes with the product's own control database; the listener is told of every command."""
-    told = () if listener is None else (listener,)
-    nodes = NodesOnOneServer(uri, listeners=told, **options)
+    reported = () if listener is None else (listener,)
+    nodes = NodesOnOneServer(uri, listeners=reported, **options)
     try:
         yield nodes
     finally:

@@ -23,7 +23,7 @@ from crawlfleet.crawling.records.pipeline import (
     BATCH,
     BATCHES,
     DROPPED,
-    LONGEST_TOLD,
+    LONGEST_REPORTED,
     MOST_ATTEMPTS,
     MOST_REPORTED,
     Drainer,

@@ -82,9 +82,11 @@ def test_every_link_to_a_place_of_a_page_names_a_heading_of_it(page):
 
 
 def test_every_function_is_the_door_of_a_journey():
-    told = "\n".join(journeys())
+    reported = "\n".join(journeys())
 
-    assert [spec.name for spec in FLEET.functions if f"{spec.folder}/handler.py" not in told] == []
+    assert [
+        spec.name for spec in FLEET.functions if f"{spec.folder}/handler.py" not in reported
+    ] == []
 
 
 @pytest.mark.parametrize("row", journeys(), ids=lambda row: row.split("|")[1].strip())
@@ -146,9 +148,9 @@ def test_the_reference_names_every_metric_and_no_other_by_its_namespace():
     sets = (metric_names.FLEET, metric_names.REDIS, metric_names.NODE, metric_names.HOST)
     rows = [row for start in METRIC_TABLES for row in table_after(page, start)]
 
-    told = [name for cell, *_ in rows for name in re.findall(r"`(\w+)`", cell)]
-    findings = {name for name in told if name.startswith("Finding")}
-    assert set(told) - findings == set().union(*sets)
+    reported = [name for cell, *_ in rows for name in re.findall(r"`(\w+)`", cell)]
+    findings = {name for name in reported if name.startswith("Finding")}
+    assert set(reported) - findings == set().union(*sets)
     assert findings == {metric_names.finding(Kind.BACKLOG.value)}
     assert f"`{names.METRIC_NAMESPACE}`" in page
     assert all(f"`{name}`" in page for name in names.METRIC_DIMENSIONS)
@@ -273,16 +275,16 @@ def argument(kind: Any) -> set[str]:
 def test_the_guide_to_rules_explains_every_step_that_a_text_may_go_through_with_its_argument():
     page = (ROOT / "docs/guides/rules.md").read_text()
     lines = page.split("| step |")[1].split("\n\n")[0].splitlines()[2:]
-    told = {cells[1].strip(" `"): cells[2:4] for cells in (line.split("|") for line in lines)}
+    reported = {cells[1].strip(" `"): cells[2:4] for cells in (line.split("|") for line in lines)}
     keys = kinds(Step)
 
-    assert list(told) == [*(word.value for word in Word), *keys]
-    assert all(meaning.strip() for _, meaning in told.values())
-    assert all(bool(said.strip()) == (name in keys) for name, (said, _) in told.items())
+    assert list(reported) == [*(word.value for word in Word), *keys]
+    assert all(meaning.strip() for _, meaning in reported.values())
+    assert all(bool(said.strip()) == (name in keys) for name, (said, _) in reported.items())
     for name, kind in keys.items():
-        assert [part for part in argument(kind) if part not in told[name][0]] == [], name
+        assert [part for part in argument(kind) if part not in reported[name][0]] == [], name
     formats = kinds(DateFormats)["formats"]
-    assert f"`formats` (up to {formats.max_length}," in told["date"][0]
+    assert f"`formats` (up to {formats.max_length}," in reported["date"][0]
     assert f"up to {kinds(Field)['transforms'].max_length} steps" in page
 
 
@@ -352,8 +354,8 @@ def test_the_guide_to_trouble_explains_every_reason_and_whether_it_is_tried_agai
 
     rows = table_after((ROOT / "docs/guides/trouble.md").read_text(), "## Dead letters")
 
-    told = {reason.strip("`"): again == "yes" for reason, _, again in rows}
-    assert told == expected | dict.fromkeys(final, False)
+    reported = {reason.strip("`"): again == "yes" for reason, _, again in rows}
+    assert reported == expected | dict.fromkeys(final, False)
 
 
 def test_the_guide_to_trouble_counts_the_attempts_that_are_forgiven_as_the_policy_does():
@@ -366,9 +368,9 @@ def test_the_guide_to_trouble_counts_the_attempts_that_are_forgiven_as_the_polic
 def test_the_guide_to_recrawl_has_each_field_of_recrawl_with_its_default():
     rows = table_after(f"\n{(ROOT / 'docs/guides/recrawl.md').read_text()}", "# Read pages again")
 
-    told = {row[0].strip("`"): row[2].strip("`") for row in rows}
+    reported = {row[0].strip("`"): row[2].strip("`") for row in rows}
 
-    assert told == {
+    assert reported == {
         field.name: str(field.default).lower()
         if isinstance(field.default, bool)
         else f"{field.default:,.0f}"

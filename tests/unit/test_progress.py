@@ -34,7 +34,7 @@ progress.LEAST_SECONDS = 0.0
 
 
 @pytest.fixture(params=[(), ("-n", "1")], ids=["alone", "shared"])
-def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+def reported(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """Run it without a terminal; return what it says."""
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
@@ -66,13 +66,13 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_run_reports_how_far_it_is_and_what_has_failed_and_why(told):
-    assert any(line.startswith("[ 33 %] 1 of 3 passed, 0 failed, 0:0") for line in told)
-    assert any(line.startswith("[ 67 %] 2 of 3 passed, 0 failed, 0:0") for line in told)
-    assert "FAILED test_some.py::test_three" in told
-    assert "before" in told
-    assert not any("_aws" in line and "json.dumps" not in line for line in told)
-    assert told[-1].startswith("1 failed, 2 passed in ")
+def test_a_run_reports_how_far_it_is_and_what_has_failed_and_why(reported):
+    assert any(line.startswith("[ 33 %] 1 of 3 passed, 0 failed, 0:0") for line in reported)
+    assert any(line.startswith("[ 67 %] 2 of 3 passed, 0 failed, 0:0") for line in reported)
+    assert "FAILED test_some.py::test_three" in reported
+    assert "before" in reported
+    assert not any("_aws" in line and "json.dumps" not in line for line in reported)
+    assert reported[-1].startswith("1 failed, 2 passed in ")
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ bizs = fixture_over(Bizs)
 
 def test_a_biz_that_was_reported_is_there_and_another_is_not(bizs, queue_key):
     assert (
-        bizs.tell({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]}) == []
+        bizs.report({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]})
+        == []
     )
 
     assert bizs.ask(queue_key) == (True, [])
@@ -18,7 +19,8 @@ def test_a_biz_that_was_reported_is_there_and_another_is_not(bizs, queue_key):
         sorted([queue_key.biz, "news"]),
     )
     assert (
-        bizs.tell({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]}) == []
+        bizs.report({queue_key.tenant: [queue_key, QueueKey(queue_key.tenant, "news", "main")]})
+        == []
     )
 
 
@@ -27,30 +29,30 @@ def test_what_was_asked_for_before_anything_was_reported_is_reported_back(bizs, 
 
     assert bizs.ask(asked) == (None, [])
     assert bizs.ask(queue_key) == (None, [])
-    assert bizs.tell({queue_key.tenant: [queue_key]}) == [asked]
+    assert bizs.report({queue_key.tenant: [queue_key]}) == [asked]
     assert bizs.ask(asked) == (False, [queue_key.biz])
 
 
 def test_a_biz_that_is_gone_is_reported_back_until_it_is_there_again(bizs, queue_key):
     news = QueueKey(queue_key.tenant, "news", "side")
-    bizs.tell({queue_key.tenant: [queue_key, news]})
+    bizs.report({queue_key.tenant: [queue_key, news]})
 
     for _ in range(2):
-        assert bizs.tell({queue_key.tenant: [queue_key]}) == [news]
+        assert bizs.report({queue_key.tenant: [queue_key]}) == [news]
     assert bizs.ask(news) == (False, [queue_key.biz])
-    assert bizs.tell({queue_key.tenant: [queue_key, news]}) == []
+    assert bizs.report({queue_key.tenant: [queue_key, news]}) == []
     assert bizs.ask(news) == (True, [])
 
 
 def test_what_is_gone_can_be_read_without_reporting_anything(bizs, queue_key):
     news = QueueKey(queue_key.tenant, "news", "side")
-    bizs.tell({queue_key.tenant: [queue_key, news]})
+    bizs.report({queue_key.tenant: [queue_key, news]})
 
     assert bizs.gone({queue_key.tenant: [queue_key]}) == [news]
     assert bizs.ask(news) == (True, []), "nothing was told"
     assert bizs.gone({queue_key.tenant: [queue_key, news]}) == bizs.gone({}) == []
     assert (
-        bizs.tell({queue_key.tenant: [queue_key]})
+        bizs.report({queue_key.tenant: [queue_key]})
         == bizs.gone({queue_key.tenant: [queue_key]})
         == [news]
     )
@@ -58,14 +60,14 @@ def test_what_is_gone_can_be_read_without_reporting_anything(bizs, queue_key):
 
 def test_tenants_are_distinguished(bizs, queue_key):
     other = QueueKey(queue_key.tenant + "b", "theirs", "main")
-    bizs.tell({queue_key.tenant: [queue_key], other.tenant: [other]})
+    bizs.report({queue_key.tenant: [queue_key], other.tenant: [other]})
 
     assert bizs.ask(QueueKey(queue_key.tenant, "theirs", "main")) == (False, [queue_key.biz])
-    assert bizs.tell({queue_key.tenant: [queue_key]}) == []
+    assert bizs.report({queue_key.tenant: [queue_key]}) == []
     assert bizs.ask(other) == (True, [])
 
 
 def test_a_tenant_without_bizs_says_nothing_of_any(bizs, queue_key):
-    assert bizs.tell({queue_key.tenant: []}) == []
+    assert bizs.report({queue_key.tenant: []}) == []
     assert bizs.ask(queue_key) == (None, [])
-    assert bizs.tell({}) == []
+    assert bizs.report({}) == []

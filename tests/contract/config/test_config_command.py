@@ -371,19 +371,19 @@ def test_the_state_folder_of_another_local_stage_is_named(run, folder, tmp_path,
     state.mkdir()
 
     lost = run("push", folder, "--stage", "local", "--yes")
-    told = run("push", folder, "--stage", "local", "--state", state, "--yes", "--json")
+    reported = run("push", folder, "--stage", "local", "--state", state, "--yes", "--json")
 
-    assert lost.exit_code == told.exit_code == 2
+    assert lost.exit_code == reported.exit_code == 2
     assert lost.stderr.splitlines() == [
         (
             ".crawlfleet/local.json: is not here; run `crawlfleet up`, or name the folder that it "
             "was started with, with --state FOLDER or CRAWLFLEET_STATE; nothing was changed"
         )
     ]
-    assert json.loads(told.stdout)["error"].startswith(f"{state}/local.json:")
+    assert json.loads(reported.stdout)["error"].startswith(f"{state}/local.json:")
     monkeypatch.setenv("CRAWLFLEET_STATE", str(state))
-    told = run("push", folder, "--stage", "local", "--yes", "--json")
-    assert json.loads(told.stdout)["error"].startswith(f"{state}/local.json:")
+    reported = run("push", folder, "--stage", "local", "--yes", "--json")
+    assert json.loads(reported.stdout)["error"].startswith(f"{state}/local.json:")
     (state / "local.json").write_text('{"aws_endpoint_url": "http://127.0.0.1:4999"}')
     assert stage_client("local", state, environ={}).meta.endpoint_url == "http://127.0.0.1:4999"
 

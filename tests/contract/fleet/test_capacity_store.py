@@ -178,8 +178,8 @@ def test_what_is_learnt_is_what_the_policy_says(fleet, shown):
         known = learnt(known, one)
         fleet.targets.report_throughput(pool, "a", one, now(), {"acme/docs": one})
 
-    told = {} if known is None else {"acme/docs": known}
-    assert fleet.targets.throughputs(pool) == pytest.approx(told, rel=1e-3)
+    reported = {} if known is None else {"acme/docs": known}
+    assert fleet.targets.throughputs(pool) == pytest.approx(reported, rel=1e-3)
     assert fleet.targets.read(pool).throughput == (
         None if known is None else pytest.approx(known, 1e-3)
     )
@@ -297,7 +297,7 @@ def test_under_many_that_ask_at_once_no_more_are_asked_to_leave_than_are_too_man
     fleet.decide(needed=5, kept=8)
 
     with ThreadPoolExecutor(8) as pool:
-        told = list(
+        reported = list(
             pool.map(
                 lambda n: (
                     fleet.targets.report_throughput(
@@ -308,8 +308,8 @@ def test_under_many_that_ask_at_once_no_more_are_asked_to_leave_than_are_too_man
             )
         )
 
-    assert sum(told[:20]) <= 12
-    assert len({name for name, left in zip(names * 3, told, strict=True) if left}) == 12
+    assert sum(reported[:20]) <= 12
+    assert len({name for name, left in zip(names * 3, reported, strict=True) if left}) == 12
 
 
 def test_a_worker_silent_for_too_long_is_no_worker_that_leaves(fleet):
@@ -390,14 +390,14 @@ def test_who_is_one_too_many_in_a_pool_leaves_that_pool_alone(pools):
     decision = ScalingTarget(needed=1, kept=1, at_ms=standing.now_ms)
     assert targets.settle("large", standing, decision)
 
-    told = [
+    reported = [
         targets.report_throughput("large", f"{name}-large", None, now()).leaves
         for name in ("a", "b")
     ]
-    assert sum(told) == 1
+    assert sum(reported) == 1
     assert not targets.report_throughput(POOL, "a", None, now()).leaves
     assert (targets.read("large").leaving, targets.read(POOL).leaving) == (1, 0)
-    gone = "a" if told[0] else "b"
+    gone = "a" if reported[0] else "b"
     staying = [f"{name}-large" for name in ("a", "b") if name != gone]
     assert (large.staying(now()), len(large.live(now()))) == (staying, 2)
     assert usual.staying(now()) == ["a", "b"]

@@ -336,10 +336,10 @@ def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) ->
         for command in (one for one in asked if one["hint"] != BY_POOL):
             find = {k: v for k, v in command.items() if not k.startswith(("$", "lsid", "txn"))}
             find = {k: v for k, v in find.items() if k not in ("maxTimeMS", "singleBatch")}
-            told = nodes.client("east")[nodes.database("east", tenant, "one").name].command(
+            reported = nodes.client("east")[nodes.database("east", tenant, "one").name].command(
                 "explain", find, verbosity="executionStats"
             )
-            stats = told["executionStats"]
+            stats = reported["executionStats"]
             read.append((stats["totalKeysExamined"], stats["totalDocsExamined"]))
 
     # A share is a quarter more than its part of the page, and one.

@@ -75,11 +75,11 @@ def killed(process: subprocess.Popen[str], place: str, calls: int, seconds: floa
     when, _, call = place.partition(" ")
     with process.stdin, process.stdout:
         for number in count():
-            told = process.stdout.readline().strip()
-            if not told:
+            reported = process.stdout.readline().strip()
+            if not reported:
                 assert process.wait() == 0
                 return False
-            is_there = number >= calls and told == call
+            is_there = number >= calls and reported == call
             if not is_there or when == "in":
                 process.stdin.write("\n")
                 process.stdin.flush()
@@ -116,8 +116,8 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     def goes_on_to_its_end() -> bool:
         nonlocal batches
         with started(*arguments, "100", stdin=subprocess.DEVNULL) as process:
-            told, _ = process.communicate(timeout=120)
-        lines = told.splitlines()
+            reported, _ = process.communicate(timeout=120)
+        lines = reported.splitlines()
         assert process.returncode == 0, killed_at
         assert not [line for line in lines if line.startswith("warning")], killed_at
         batches += int(lines[-1].removeprefix("done "))

@@ -123,8 +123,8 @@ def test_of_a_tick_and_two_runs_by_hand_that_counted_nothing_one_starts_its_job(
         skips = overlap is Overlap.SKIP
         assert last.kind is (OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING)
         assert by_hand == [started]
-    told = [str(run) for run in runs if not isinstance(run, Job)] + [last.why] * (not fires)
-    assert told == [f"{started} has not ended"] * 2
+    reported = [str(run) for run in runs if not isinstance(run, Job)] + [last.why] * (not fires)
+    assert reported == [f"{started} has not ended"] * 2
 
     # What waits has its turn, and what was refused can be asked for again.
     place.end(started)

@@ -55,17 +55,17 @@ def test_a_plan_that_is_put_again_makes_no_version_and_another_one_does(
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     again = store.put(tenant, "shop", "all", a_plan(), NOON + HOUR)
-    told = store.put(tenant, "shop", "all", a_plan(description="new words"), NOON + HOUR)
+    reported = store.put(tenant, "shop", "all", a_plan(description="new words"), NOON + HOUR)
     second = store.put(tenant, "shop", "all", a_plan(priority=1), NOON + HOUR)
     back = store.put(tenant, "shop", "all", a_plan(), NOON + 2 * HOUR)
 
     assert again == first
-    assert told == replace(first, plan=a_plan(description="new words"))
+    assert reported == replace(first, plan=a_plan(description="new words"))
     assert [second.version, back.version] == [2, 3]
     assert store.get(tenant, "shop", "all") == back
-    assert store.versions(tenant, "shop", "all", 10) == [back, second, told]
+    assert store.versions(tenant, "shop", "all", 10) == [back, second, reported]
     assert store.versions(tenant, "shop", "all", 1) == [back]
-    assert store.get(tenant, "shop", "all", 1) == told
+    assert store.get(tenant, "shop", "all", 1) == reported
     assert store.get(tenant, "shop", "all", 4) is None
 
 

@@ -65,9 +65,9 @@ def test_a_restricted_user_may_do_all_that_is_called(restricted, call):
 
 
 def test_a_restricted_user_may_read_the_clock_and_the_figures(restricted):
-    told = ServerClock(restricted, wall=lambda: NOW)()
+    reported = ServerClock(restricted, wall=lambda: NOW)()
 
-    assert told - NOW > timedelta(days=1)
+    assert reported - NOW > timedelta(days=1)
     assert restricted.client.info()["run_id"]
 
 

@@ -78,14 +78,14 @@ def test_what_has_no_key_is_asked_of_the_node_of_the_fleets_keys(cluster, own):
         with client_of(server) as client:
             client.config_resetstat()
 
-    told = ServerClock(own, wall=lambda: NOW)()
+    reported = ServerClock(own, wall=lambda: NOW)()
 
     asked = []
     for server in cluster.servers:
         with client_of(server) as client:
             asked += [server] * ("cmdstat_time" in client.info("commandstats"))
     assert asked == [home]
-    assert told - NOW > timedelta(days=1)
+    assert reported - NOW > timedelta(days=1)
 
 
 def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, queues):

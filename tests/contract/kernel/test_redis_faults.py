@@ -191,12 +191,12 @@ def test_with_a_full_redis_requests_wait_for_their_host_and_get_slots(own):
         deferred = queue.defer(QUEUE_KEY, "a", [(HOST, NOW, leased)])
         (grant,) = hosts.reserve([ASK], "a")
         hosts.report([REPORT], "a")
-        told = queue.deferred(QUEUE_KEY, NOW, 1)
+        reported = queue.deferred(QUEUE_KEY, NOW, 1)
         served = queue.lease_deferred(QUEUE_KEY, "b", [(HOST, 2, NOW)], until)
     finally:
         own.client.config_set("maxmemory", 0)
 
-    assert (deferred, grant.count, told[0].count) == (9, 2, 9)
+    assert (deferred, grant.count, reported[0].count) == (9, 2, 9)
     assert served == {HOST: entries[:2]}
 
 

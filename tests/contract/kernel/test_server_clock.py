@@ -97,13 +97,13 @@ def test_an_event_loop_does_not_wait_for_a_redis_that_hangs(redis):
         async def asked() -> datetime:
             return clock()
 
-        told = asyncio.run(asked())
+        reported = asyncio.run(asked())
         assert questions == [], "the loop would wait for the answer"
         clock()
         assert questions != [], "another thread asks"
     proxy.close()
 
-    assert told - before == timedelta(seconds=60)
+    assert reported - before == timedelta(seconds=60)
 
 
 def test_where_redis_never_answered_it_is_the_machines_own():

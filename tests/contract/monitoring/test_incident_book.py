@@ -68,9 +68,11 @@ def an_incident(number: int = 0, **changes: object) -> Incident:
         "found_at": NOW,
         "looked_at": NOW,
         "opened_at": NOW + number * MINUTE,
-        "people": NotificationState(owed=Word.REMINDER, told=Word.OPENED, told_at=NOW, reminders=2),
+        "people": NotificationState(
+            owed=Word.REMINDER, notified=Word.OPENED, notified_at=NOW, reminders=2
+        ),
         "phones": NotificationState(tried=True, owed=Word.OPENED),
-        "machines": NotificationState(told=Word.OPENED, told_at=NOW),
+        "machines": NotificationState(notified=Word.OPENED, notified_at=NOW),
     }
     return Incident(**{**facts, **changes})
 

@@ -76,8 +76,8 @@ def test_a_user_with_few_rights_gets_the_other_figures_and_is_reported_which_are
     assert names.LATENCY in seen.figures
     assert set(seen.figures) | set(seen.missing) == ALL_OF_A_NODE
     for name in (names.MEMBERS, names.LAG_SECONDS, names.MEMORY_BYTES):
-        told = "mongodb: our user has not the right to ask: the role clusterMonitor has it"
-        assert seen.missing[name] == told
+        reported = "mongodb: our user has not the right to ask: the role clusterMonitor has it"
+        assert seen.missing[name] == reported
     assert set(seen.unread) == set(seen.missing)
     # Its own operations, which are the functions', it may always see.
     assert seen.figures[names.SLOW_OPERATIONS] == 0
@@ -167,8 +167,8 @@ def test_lag_is_that_of_the_worst_secondary(status, found):
 
     mongo_figures.read_members(figures, status)
 
-    told = (names.MEMBERS, names.MEMBERS_UNWELL, names.LAG_SECONDS)
-    assert tuple(figures.found[name] for name in told) == found
+    reported = (names.MEMBERS, names.MEMBERS_UNWELL, names.LAG_SECONDS)
+    assert tuple(figures.found[name] for name in reported) == found
 
 
 def test_without_a_primary_there_is_no_lag_but_members():

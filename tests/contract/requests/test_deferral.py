@@ -160,9 +160,9 @@ def test_one_queue_cannot_see_another(queue, queue_key):
 def test_a_load_counts_what_is_due_and_reports_when_the_next_host_is(queue, queue_key):
     deferred(queue, queue_key, [(A, SOON, 3), (B, LATER, 500)])
 
-    told = [queue.loads([queue_key], at)[0] for at in (NOW, SOON, LATER)]
+    reported = [queue.loads([queue_key], at)[0] for at in (NOW, SOON, LATER)]
 
-    assert told == [
+    assert reported == [
         Load(ready=0, leased=0, next_ts=to_ms(SOON)),
         Load(ready=3, leased=0, next_ts=to_ms(LATER)),
         Load(ready=3 + READY_EACH, leased=0, next_ts=None),
@@ -205,12 +205,12 @@ def test_recovery_is_reported_of_the_oldest_that_is_deferred_whatever_the_order(
     for one in newest_first:
         queue.defer(queue_key, "w.n.1", [(A, SOON, [one])])
 
-    told = []
+    reported = []
     for n in range(6):
-        told.append(queue.depth(queue_key).oldest_ts)
+        reported.append(queue.depth(queue_key).oldest_ts)
         queue.lease_deferred(queue_key, f"x.n.{n}", [(A, 1, SOON)], UNTIL)
 
-    assert told == [1_000] * 6
+    assert reported == [1_000] * 6
     assert queue.depth(queue_key).oldest_ts is None
 
 
@@ -227,17 +227,17 @@ def test_recovery_is_reported_of_what_still_waits_when_all_that_was_there_before
 
 def test_recovery_is_reported_of_progress_in_a_list_that_never_ends(queue, queue_key):
     deferred(queue, queue_key, [(A, SOON, 10)])
-    told = []
+    reported = []
     for n in range(1, 30):
         new = entries(1, first=10 * n)
         queue.enqueue(queue_key, new, NOW)
         queue.lease(queue_key, "w.n.1", 1, NOW, UNTIL)
         queue.defer(queue_key, "w.n.1", [(A, SOON, new)])
         queue.lease_deferred(queue_key, f"x.n.{n}", [(A, 1, SOON)], UNTIL)
-        told.append(queue.depth(queue_key).oldest_ts)
+        reported.append(queue.depth(queue_key).oldest_ts)
 
-    assert all(first <= second for first, second in pairwise(told))
-    assert told[-1] >= 1_000 + 10 * 10
+    assert all(first <= second for first, second in pairwise(reported))
+    assert reported[-1] >= 1_000 + 10 * 10
 
 
 # ---- filling ------------------------------------------------------------------------------------
@@ -312,8 +312,8 @@ def served(queue, queue_key):
         hosts = queue.deferred(queue_key, UNTIL, 1)
         if not hosts:
             return found
-        told = [(one.host, max(1, one.count), UNTIL) for one in hosts]
-        for host, part in queue.lease_deferred(queue_key, f"x.n.{n}", told, UNTIL).items():
+        reported = [(one.host, max(1, one.count), UNTIL) for one in hosts]
+        for host, part in queue.lease_deferred(queue_key, f"x.n.{n}", reported, UNTIL).items():
             found.setdefault(host, []).extend(part)
     raise AssertionError("a host is told for ever")
 

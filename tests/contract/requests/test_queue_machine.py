@@ -107,16 +107,16 @@ class Twin:
         return (found.ready, found.leased, following)
 
     def defer(self, token, hosts):
-        told = [(host, at(due), entries) for host, due, entries in hosts]
-        return self.queue.defer(self.queue_key, token, told)
+        reported = [(host, at(due), entries) for host, due, entries in hosts]
+        return self.queue.defer(self.queue_key, token, reported)
 
     def deferred(self, now, limit):
         found = self.queue.deferred(self.queue_key, at(now), limit)
         return [(one.host, one.count, seconds(one.ready_ts)) for one in found]
 
     def lease_deferred(self, token, hosts, until):
-        told = [(host, count, at(due)) for host, count, due in hosts]
-        return self.queue.lease_deferred(self.queue_key, token, told, at(until), AGEING)
+        reported = [(host, count, at(due)) for host, count, due in hosts]
+        return self.queue.lease_deferred(self.queue_key, token, reported, at(until), AGEING)
 
     def held(self, worker=None):
         found = self.book.leases(self.queue_key, worker)
@@ -297,8 +297,8 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def lease_deferred(self, worker, hosts, term, vanishes):
         token = new_token(worker, "n", next(self.numbers))
-        told = [(host, many, self.now + wait) for host, many, wait in hosts]
-        found = self.ask("lease_deferred", token, told, self.now + term)
+        reported = [(host, many, self.now + wait) for host, many, wait in hosts]
+        found = self.ask("lease_deferred", token, reported, self.now + term)
         entries = [entry for part in found.values() for entry in part]
         self.owed.update(dict.fromkeys(entries))
         if entries and not vanishes:
@@ -307,8 +307,8 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(late=LATE, host=HOSTS, many=st.integers(1, 3), term=TERMS)
     def lease_deferred_under_a_token_that_has_more(self, late, host, many, term):
         token, entries = self.batches[-1 - late % len(self.batches)]
-        told = [(host, many, self.now + 5)]
-        found = self.ask("lease_deferred", token, told, self.now + term)
+        reported = [(host, many, self.now + 5)]
+        found = self.ask("lease_deferred", token, reported, self.now + term)
         self.owed.update(dict.fromkeys(found[host]))
         entries.extend(found[host])
 
@@ -370,9 +370,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_deferred_that_is_older_than_what_recovery_is_reported(self):
-        told, oldest = {twin.oldest() for twin in self.twins}, self.model.oldest()
-        assert len(told) == 1
-        (low,) = told
+        reported, oldest = {twin.oldest() for twin in self.twins}, self.model.oldest()
+        assert len(reported) == 1
+        (low,) = reported
         if self.model.deferred_for:
             assert low <= oldest
         else:
@@ -389,8 +389,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.now += 10_000
         served: set[Entry] = set()
         while deferred := self.ask("deferred", self.now, 44):
-            told = [(host, 100, self.now) for host, _, _ in deferred]
-            found = self.ask("lease_deferred", f"host.n.{len(served)}", told, self.now)
+            reported = [(host, 100, self.now) for host, _, _ in deferred]
+            found = self.ask("lease_deferred", f"host.n.{len(served)}", reported, self.now)
             served.update(entry for part in found.values() for entry in part)
         assert self.model.oldest() == self.twins[1].oldest()
         while found := self.ask("lease", f"last.n.{len(served)}", 100, self.now, self.now + 99_999):

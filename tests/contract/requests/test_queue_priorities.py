@@ -244,8 +244,8 @@ def deferred(queue, queue_key, entries, host="a.example", token="p.n.1"):
 
 
 def of_host(queue, queue_key, many, token="b.n.1", host="a.example", ageing=TICK):
-    told = [(host, many, UNTIL)]
-    return queue.lease_deferred(queue_key, token, told, UNTIL, ageing)[host]
+    reported = [(host, many, UNTIL)]
+    return queue.lease_deferred(queue_key, token, reported, UNTIL, ageing)[host]
 
 
 def test_a_request_of_ten_is_served_before_a_thousand_of_zero_that_wait_for_its_host(
@@ -293,8 +293,8 @@ def test_a_host_has_one_time_and_counts_once_whatever_the_priorities_that_wait_f
     queue.defer(queue_key, "a.n.1", [("a.example", later, each[10:])])
 
     assert queue.deferred(queue_key, soon, 99) == []
-    (told,) = queue.deferred(queue_key, later, 99)
-    assert (told.host, told.count, told.ready_ts) == ("a.example", LEVELS, to_ms(later))
+    (reported,) = queue.deferred(queue_key, later, 99)
+    assert (reported.host, reported.count, reported.ready_ts) == ("a.example", LEVELS, to_ms(later))
     assert queue.loads([queue_key], later)[0].ready == LEVELS
     assert queue.depth(queue_key).deferred_ts == AT
 
@@ -311,12 +311,12 @@ def test_recovery_is_reported_of_the_oldest_that_waits_whichever_priority_is_ser
     queue, _, _ = aged
     deferred(queue, queue_key, [entry(1, 0, 5), entry(2, 10, 3), entry(3, 10, 9)])
 
-    told = []
+    reported = []
     for n in range(3):
-        told.append(queue.depth(queue_key).deferred_ts)
+        reported.append(queue.depth(queue_key).deferred_ts)
         assert len(of_host(queue, queue_key, 1, f"x.n.{n}")) == 1
 
-    assert told == [AT + 3, AT + 3, AT + 5]
+    assert reported == [AT + 3, AT + 3, AT + 5]
     assert queue.depth(queue_key).deferred_ts is None
 
 

@@ -136,13 +136,13 @@ def test_the_index_of_a_large_collection_is_left_to_people_who_are_notified_once
     )
     fleet.submit(30)
 
-    told = fleet.index()
+    reported = fleet.index()
 
-    assert len(told) == len(indexed(fleet))
-    assert all('"by_priority"' in one and "partialFilterExpression" in one for one in told)
+    assert len(reported) == len(indexed(fleet))
+    assert all('"by_priority"' in one and "partialFilterExpression" in one for one in reported)
     # Whichever process asks: the attempt stands beside the collection.
     assert other.index() == fleet.index() == []
-    assert other.index(NOW + 61 * MINUTE) == told
+    assert other.index(NOW + 61 * MINUTE) == reported
     assert fleet.index(NOW + 62 * MINUTE) == []
     assert not any(indexed(fleet))
     # What the command builds is what is looked for.
@@ -158,9 +158,9 @@ def test_building_that_takes_too_long_is_given_up_reported_and_nobodys_trouble(
     other = Fleet(MongoRequestStore(mongo_connection), tenant)
     fleet.submit(30)
 
-    (told,) = fleet.index()
+    (reported,) = fleet.index()
 
-    assert "createIndex(" in told
+    assert "createIndex(" in reported
     assert not any(indexed(fleet))
     # The node is as well as before, for whoever asks.
     assert fleet.expire(NOW) == 0

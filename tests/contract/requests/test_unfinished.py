@@ -31,11 +31,11 @@ def work(mongo_uri: str, tenant: str) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-def told(work: Fleet, mongo_uri: str, redis_url: str):
+def reported(work: Fleet, mongo_uri: str, redis_url: str):
     return lambda: unfinished(mongo_uri, redis_url, work.queue_key, work.biz).splitlines()
 
 
-def test_each_request_is_reported_by_its_state_and_by_where_it_is(work, told, redis_connection):
+def test_each_request_is_reported_by_its_state_and_by_where_it_is(work, reported, redis_connection):
     queue = RedisQueue(redis_connection)
     requests = work.submit(8)
     entries = entries_of(requests)
@@ -48,7 +48,7 @@ def test_each_request_is_reported_by_its_state_and_by_where_it_is(work, told, re
     queue.delay(work.queue_key, TOKEN, [(later.entry, NOW + timedelta(hours=1))])
     queue.defer(work.queue_key, TOKEN, [("site.example", NOW, [deferred.entry])])
 
-    lines = told()
+    lines = reported()
 
     assert lines[:2] == [
         "in MongoDB: 5 pending, 1 done, 2 leased",
@@ -68,13 +68,13 @@ def test_each_request_is_reported_by_its_state_and_by_where_it_is(work, told, re
     assert life.endswith("leased by gone: claimed")
 
 
-def test_a_lease_that_has_ended_is_reported_as_that(work, told, redis_connection):
+def test_a_lease_that_has_ended_is_reported_as_that(work, reported, redis_connection):
     queue = RedisQueue(redis_connection)
     requests = work.submit(1)
     queue.enqueue(work.queue_key, entries_of(requests), NOW)
     queue.lease(work.queue_key, TOKEN, 1, NOW, NOW - timedelta(seconds=9))
 
-    lines = told()
+    lines = reported()
 
     assert "0 queued, 0 that wait for hosts, 1 leased, of which 1 have ended" in lines[1]
     assert "1 pending, leased to gone (unknown), ended; of these:" in lines

@@ -22,12 +22,12 @@ class DiedError(Exception):
 class Watched(RedisConnection):
     """A connection that tells which script it is about to run."""
 
-    def __init__(self, url, told):
+    def __init__(self, url, reported):
         super().__init__(url)
-        self.told = told
+        self.reported = reported
 
     def again(self, script, keys, *arguments):
-        self.told(script.name)
+        self.reported(script.name)
         return super().again(script, keys, *arguments)
 
 

@@ -184,7 +184,7 @@ def test_start_urls_that_somebody_pushes_survive_the_process_that_read_them(
 
 
 def test_a_biz_that_there_is_not_ends_the_crawl_before_it_begins(project: Crawls, tenant):
-    RedisBizs(project.connection).tell({tenant: [QueueKey(tenant, "docs", "main")]})
+    RedisBizs(project.connection).report({tenant: [QueueKey(tenant, "docs", "main")]})
     with LinkedSite() as site:
         site_is = ("-a", f"site={site.url}/0")
         refused = project.begin("pages", *site_is, "-s", "CRAWLFLEET_BIZ=nobiz")
@@ -207,5 +207,5 @@ def test_where_nobody_has_reported_of_bizs_items_are_taken_and_the_log_says_so(
 
     assert project.pages() == ALL
     assert "no fleet has said yet" in log
-    gone = RedisBizs(project.connection).tell({tenant: []})
+    gone = RedisBizs(project.connection).report({tenant: []})
     assert gone == [QueueKey(tenant, "docs", "main")]

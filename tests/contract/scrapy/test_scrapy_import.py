@@ -139,12 +139,12 @@ def test_without_yes_it_counts_and_changes_nothing(old, imported, redis_connecti
     old.queue_requests()
     before = kept(redis_connection.client, tenant)
 
-    code, told = imported(old, "--to", "scheduler", "--tenant", tenant)
+    code, reported = imported(old, "--to", "scheduler", "--tenant", tenant)
 
     assert code == 0
-    assert (told["requests"], told["readable"], told["fingerprints"]) == (30, 30, 30)
-    assert told["fingerprints_made_by"] == "scrapy-redis"
-    assert not told["acted"]
+    assert (reported["requests"], reported["readable"], reported["fingerprints"]) == (30, 30, 30)
+    assert reported["fingerprints_made_by"] == "scrapy-redis"
+    assert not reported["acted"]
     assert kept(redis_connection.client, tenant) == before
     assert len(before) == 2
 
@@ -198,11 +198,11 @@ def test_requests_and_start_urls_become_requests_of_a_biz_once(old, imported, ap
     old.client.rpush(f"{old.name}:start_urls", "https://shop.example/start", json.dumps(start))
     arguments = ("--biz", "shop", "--rule", "lamps", "--yes")
 
-    code, told = imported(old, *arguments)
+    code, reported = imported(old, *arguments)
     _, again = imported(old, *arguments)
 
     assert code == 0
-    assert told["done"] == {"submitted": 5, "submitted before": 0}
+    assert reported["done"] == {"submitted": 5, "submitted before": 0}
     assert again["done"] == {"submitted": 0, "submitted before": 5}
     assert (api.options["biz"], api.options["rule"]) == ("shop", "lamps")
     by_url = {entry["url"]: entry for entry in api.entries.values()}
@@ -224,20 +224,20 @@ def test_a_malicious_pickle_is_reported_and_left_and_does_nothing(
     evil = pickle.dumps({"url": "https://shop.example/", "meta": {"x": Runs(f"touch {trace}")}})
     old.client.zadd(f"{old.name}:requests", {evil: 0, b"junk": 1})
 
-    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
+    code, reported = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
 
     assert code == 1
     assert not trace.exists()
-    assert told["readable"] == 2
-    first = told["first_unreadable"]
+    assert reported["readable"] == 2
+    first = reported["first_unreadable"]
     assert len(first) == 2
     assert all(1 <= one["place"] <= 4 for one in first)
     assert "https://shop.example/" in {one["url"] for one in first}
-    assert told["unreadable"] == {
+    assert reported["unreadable"] == {
         "asks for posix.system, which is not plain data": 1,
         "is no pickle: error": 1,
     }
-    assert not told["deleted"]
+    assert not reported["deleted"]
     assert old.size() == 2
     assert crawl_of(redis_connection, tenant, old).load().queued == 2
 
@@ -250,11 +250,11 @@ def test_start_urls_move_to_another_redis_and_the_source_is_deleted_on_request(
     old.client.sadd(f"{old.name}:start_urls", "https://shop.example/a", "https://shop.example/b")
     arguments = ("--to", "scheduler", "--tenant", tenant, "--to-redis", other, "--yes")
 
-    code, told = imported(old, *arguments, "--delete")
+    code, reported = imported(old, *arguments, "--delete")
 
     assert code == 0
-    assert told["done"]["start URLs"] == 2
-    assert told["deleted"]
+    assert reported["done"]["start URLs"] == 2
+    assert reported["deleted"]
     assert old.size() == 0
     with RedisConnection(other) as there:
         taken, _ = crawl_of(there, tenant, old).lease(10)
@@ -268,9 +268,9 @@ def test_start_urls_that_stay_are_not_deleted(old, imported, tenant):
     old.queue_requests(2)
     old.client.rpush(f"{old.name}:start_urls", "https://shop.example/a")
 
-    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
+    code, reported = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
 
-    assert (code, told["deleted"]) == (0, True)
+    assert (code, reported["deleted"]) == (0, True)
     assert old.client.lrange(f"{old.name}:start_urls", 0, -1) == [b"https://shop.example/a"]
     assert old.size() == 1
 
@@ -281,10 +281,10 @@ def test_a_crawl_with_fingerprints_of_another_make_is_not_mixed_with_these(
     old.queue_requests(1)
     crawl_of(redis_connection, tenant, old).learn([b"x" * 16])
 
-    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
+    code, reported = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
 
     assert code == 1
-    assert "another --crawl" in told
+    assert "another --crawl" in reported
 
 
 def test_fingerprints_of_an_older_scrapy_are_known_as_such(old, imported, tenant):
@@ -295,10 +295,10 @@ def test_fingerprints_of_an_older_scrapy_are_known_as_such(old, imported, tenant
     mark = Legacy26Fingerprinter().fingerprint(request).hex()
     old.client.sadd(f"{old.name}:dupefilter", mark, "no sha1")
 
-    _, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
+    _, reported = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
 
-    assert told["fingerprints_made_by"] == "scrapy-2.6"
-    assert told["done"]["fingerprints"] == 1
+    assert reported["fingerprints_made_by"] == "scrapy-2.6"
+    assert reported["done"]["fingerprints"] == 1
 
 
 def test_nothing_there_is_said(old, imported, capsys, redis_url):

@@ -132,11 +132,11 @@ def use(world: World, calls: Calls, site: str) -> None:
     world.work()
 
     # The monitor tells all topics, once it has its turn: modules share the book of incidents.
-    def told() -> bool:
+    def reported() -> bool:
         world.call(names.MONITOR, LOOK)
         return len([call for call in calls.made[names.MONITOR] if call[0] == "sns:Publish"]) == 3
 
-    eventually(told, what="messages about a disk that is full")
+    eventually(reported, what="messages about a disk that is full")
 
 
 def used(made: dict[str, set[Call]], function: str, right: Call) -> bool:

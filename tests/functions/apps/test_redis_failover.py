@@ -78,8 +78,8 @@ class Pair:
 
     def is_in_step(self) -> bool:
         with redis.Redis.from_url(self._replica.url) as client:
-            told = client.info("replication")
-        return told["role"] == "slave" and told["master_link_status"] == "up"
+            reported = client.info("replication")
+        return reported["role"] == "slave" and reported["master_link_status"] == "up"
 
     def fall_behind(self) -> None:
         """The replica hears of nothing any more: what follows is lost with the primary."""

@@ -52,7 +52,7 @@ def values(lines: list[dict[str, Any]], name: str) -> list[float]:
     return [value for line in lines for value in line.get(name, [])]
 
 
-def told(world) -> Any:
+def reported(world) -> Any:
     """What deep health says of the last tick."""
     world.end_environments()
     answer = ask(world, "GET", "/health", key=None, query={"deep": "1"})
@@ -71,7 +71,7 @@ def test_a_tick_is_a_metric_and_deep_health_says_when_it_was(world, capsys):
 
     lines = emitted(capsys)
     assert (values(lines, "Ticks"), values(lines, "TickFaults")) == ([1], [0])
-    found = told(world)
+    found = reported(world)
     assert found["faults"] == {}
     assert found["seconds_ago"] < 30
     assert 0 < found["took_seconds"] < 120
@@ -87,14 +87,14 @@ def test_schedules_that_all_fail_are_faults_of_the_tick(world, capsys):
 
     lines = emitted(capsys)
     assert (values(lines, "Ticks"), values(lines, "TickFaults")) == ([1], [1])
-    assert told(world)["faults"] == {"schedules": 1}
+    assert reported(world)["faults"] == {"schedules": 1}
     assert finding(world, capsys) == [1]
 
     soon = due + timedelta(minutes=1)
     world.clocks[names.SCHEDULER] = lambda: soon
     world.end_environments()
     assert tick(world)["faults"] == 0
-    assert told(world)["faults"] == {}
+    assert reported(world)["faults"] == {}
     assert finding(world, capsys) == [0]
 
 
@@ -130,7 +130,7 @@ def test_what_fails_is_reported_by_its_part_and_keeps_no_other_from_running(
     every = set().union(*(missing for _, missing in BROKEN.values()))
     assert every - done.keys() == left_out
     assert values(emitted(capsys), "TickFaults") == [1]
-    assert told(world)["faults"] == {part: 1}
+    assert reported(world)["faults"] == {part: 1}
 
 
 def test_workers_that_cannot_be_started_are_faults_of_scaling(world, capsys):
@@ -142,7 +142,7 @@ def test_workers_that_cannot_be_started_are_faults_of_scaling(world, capsys):
 
     tick(world)
 
-    assert told(world)["faults"] == {"scaling": 1}
+    assert reported(world)["faults"] == {"scaling": 1}
 
 
 def test_what_is_slow_in_a_tick_does_not_keep_a_fleet_from_its_workers(world):
@@ -179,17 +179,17 @@ def test_what_is_slow_in_a_tick_does_not_keep_a_fleet_from_its_workers(world):
 def test_a_fleet_that_was_never_ticked_for_is_found_in_time_and_long_after_the_last_one(
     world, capsys
 ):
-    assert told(world) == {"seconds_ago": None, "took_seconds": 0.0, "faults": {}}
+    assert reported(world) == {"seconds_ago": None, "took_seconds": 0.0, "faults": {}}
     assert finding(world, capsys) == [0]
 
     long_ago = int((time.time() - 3_600) * 1000)
     world.redis.set(fleet_keys().tick, str(long_ago))
-    assert told(world)["seconds_ago"] is None
+    assert reported(world)["seconds_ago"] is None
     assert finding(world, capsys) == [1]
 
     world.redis.set(fleet_keys().tick, f"{long_ago} 1.5 seeds 2")
 
-    found = told(world)
+    found = reported(world)
     assert 3_500 < found["seconds_ago"] < 3_700
     assert (found["took_seconds"], found["faults"]) == (1.5, {"seeds": 2})
     assert finding(world, capsys) == [1]
@@ -211,7 +211,7 @@ def test_an_alarm_that_calls_the_scheduler_is_no_tick(world, capsys):
     world.call(names.SCHEDULER, ALARM)
 
     assert values(emitted(capsys), "Ticks") == []
-    assert told(world)["seconds_ago"] is None
+    assert reported(world)["seconds_ago"] is None
 
 
 def test_a_tick_without_redis_is_a_metric_with_its_faults_and_nobody_knows_of_it(
@@ -224,7 +224,7 @@ def test_a_tick_without_redis_is_a_metric_with_its_faults_and_nobody_knows_of_it
 
     [faults] = values(emitted(capsys), "TickFaults")
     assert faults >= 2
-    assert told(world) is None
+    assert reported(world) is None
     world.end_environments()
 
 

@@ -70,9 +70,9 @@ def test_before_the_first_push_the_monitor_evaluates_and_says_that_there_is_none
     answer = deployed.call(names.MONITOR, {})
 
     assert answer == {"unwell": {}, "unread": []}
-    told = capsys.readouterr().out
-    assert '"FindingConfigRefused":[1.0]' in told
-    assert '"Looks":[1.0]' in told
+    reported = capsys.readouterr().out
+    assert '"FindingConfigRefused":[1.0]' in reported
+    assert '"Looks":[1.0]' in reported
 
 
 def test_the_first_push_is_in_force_without_a_cold_start(deployed):

@@ -228,7 +228,7 @@ def test_what_a_schema_would_keep_from_being_stored_is_reported(world):
     found = tried(world, rule, page=page())
 
     assert (found["records"], found["rejected_count"]) == ([], 2)
-    assert [told.partition(":")[0] for told in found["rejected"]] == [
+    assert [reported.partition(":")[0] for reported in found["rejected"]] == [
         "record 0, link",
         "record 1, link",
     ]

@@ -68,10 +68,10 @@ def test_a_deep_check_reports_what_runs(world):
 
 
 def test_a_deep_check_gives_nothing_away(world):
-    told = deep(world).text
+    reported = deep(world).text
 
     secrets = [*world.tenants.values(), "mongodb://", "redis://", "127.0.0.1", "key-acme"]
-    assert [one for one in secrets if one in told] == []
+    assert [one for one in secrets if one in reported] == []
 
 
 def test_deep_checks_are_answered_from_one_look_for_some_seconds(world):
@@ -179,8 +179,8 @@ def at_hosts(world, tenant: str, *hosts: str) -> None:
 
 
 def report(world, host: str, **seen) -> None:
-    told = HostReport(host=host, tenant=world.tenants["acme"], running=1, **seen)
-    RedisHosts(world.parts[-1].redis).report([told], "w")
+    reported = HostReport(host=host, tenant=world.tenants["acme"], running=1, **seen)
+    RedisHosts(world.parts[-1].redis).report([reported], "w")
 
 
 def test_workers_are_read_once_in_some_seconds_however_many_tenants_ask(world):

@@ -78,9 +78,9 @@ def test_a_job_of_a_pool_is_done_by_its_workers_and_by_nobody_else(pooled):
         assert not web.asked
         shown = ask(pooled, "GET", "/v1/docs/requests", query={"limit": "10"}).json["requests"]
         assert {one["pool"] for one in shown} == {"far"}
-        told = ask(pooled, "GET", f"/v1/docs/requests/{shown[0]['id']}/explain")
-        assert told.status == 200, told.text
-        assert "pool far" in told.json["standing"]["sentence"]
+        reported = ask(pooled, "GET", f"/v1/docs/requests/{shown[0]['id']}/explain")
+        assert reported.status == 200, reported.text
+        assert "pool far" in reported.json["standing"]["sentence"]
         assert ask(pooled, "GET", "/v1/docs/stats").json["queue"]["queued"] == 6
 
         assert work_as(pooled, "far")["done"] == 6

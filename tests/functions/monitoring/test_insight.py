@@ -63,8 +63,8 @@ def test_a_waiting_and_a_cancelled_request_are_explained(world):
     standing = explained(world, waiting)["standing"]
     assert (standing["facts"]["reason"], standing["facts"]["status"]) == ("Throttled", 503)
     assert "next" in standing["sentence"]
-    told = explained(world, cancelled)["standing"]["sentence"]
-    assert f"cancelled by api:{world.tenants['acme']}" in told
+    reported = explained(world, cancelled)["standing"]["sentence"]
+    assert f"cancelled by api:{world.tenants['acme']}" in reported
 
 
 def test_a_leased_request_is_explained_with_its_worker(world):

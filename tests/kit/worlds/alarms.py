@@ -56,9 +56,9 @@ class Stand:
 
     def __init__(self, room: Room = ROOM) -> None:
         self.room = room
-        self.told = MemoryNotifier()
+        self.sent = MemoryNotifier()
         self.book = Faulty(MemoryIncidentBook())
-        self.notifier = Faulty(self.told)
+        self.notifier = Faulty(self.sent)
         self.metrics = Metrics()
         self.warned = Warned()
         self.now = START
@@ -117,10 +117,10 @@ class Stand:
 
     @property
     def subjects(self) -> list[str]:
-        return [notification.subject for notification in self.told.notifications]
+        return [notification.subject for notification in self.sent.notifications]
 
     def words(self) -> list[tuple[Word, ...]]:
-        return [notification.words for notification in self.told.notifications]
+        return [notification.words for notification in self.sent.notifications]
 
 
 OPENED, RECOVERED = (Word.OPENED,), (Word.RECOVERED,)

@@ -80,20 +80,20 @@ class SeedWorld(World):
         entries = self.queue.lease(DOCS, "w.n.1", 999, self.now, until)
         return self.store.claim(DOCS, self.biz, entries, "w", self.now, until, "w.n.1")
 
-    def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, told: bool = True) -> None:
+    def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, reported: bool = True) -> None:
         """Store outcomes as a worker does; the seeds are ``told`` unless it dies before that."""
         lost = self.store.settle(DOCS, self.biz, outcomes, "w", self.now).lost
         self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
         stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
-        if told:
+        if reported:
             end_seeds(self.ports(), DOCS, self.biz, stood, self.now)
 
     def work(
-        self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, told: bool = True
+        self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, reported: bool = True
     ) -> int:
         """Work on all that is queued; how much that was."""
         claims = self.claim(self.now.replace(year=self.now.year + 1))
-        self.settle([(claim, outcome(claim)) for claim in claims], told=told)
+        self.settle([(claim, outcome(claim)) for claim in claims], reported=reported)
         return len(claims)
 
     def requeue_pending(self) -> None:

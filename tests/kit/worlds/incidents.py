@@ -17,8 +17,8 @@ from tests.kit.incidents import (
     Place,
     Room,
     Word,
+    notified,
     step,
-    told,
 )
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -86,17 +86,17 @@ class Story:
             self.now += MINUTE
             self.known = step(self.known, look, self.now, self.limits, self.room)
             if self.reachable:
-                self.tell()
+                self.notify()
         return self
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for key, incident in self.known.items():
             for name in ("people", "phones", "machines"):
                 heard: list[tuple[int, Word]] = getattr(self, name)
                 notification_state: NotificationState = getattr(incident, name)
                 if notification_state.owed is not None:
                     heard.append((self.minute, notification_state.owed))
-                    said = told(notification_state, self.now)
+                    said = notified(notification_state, self.now)
                     incident = replace(incident, **{name: said})  # noqa: PLW2901  told one by one
             self.known[key] = incident
 

@@ -73,13 +73,13 @@ def test_a_wrong_key_is_named_by_its_header(sent):
     assert json.loads(answer["body"])["errors"][0]["field"] == "Idempotency-Key"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.0, "1"), (7.2, "8"), (300.0, "300")])
-def test_a_full_biz_says_after_how_many_whole_seconds_to_come_back(seconds, told):
+@pytest.mark.parametrize(("seconds", "reported"), [(0.0, "1"), (7.2, "8"), (300.0, "300")])
+def test_a_full_biz_says_after_how_many_whole_seconds_to_come_back(seconds, reported):
     def submit(*_, **__):
         raise BacklogFullError("the biz is full", retry_after_seconds=seconds)
 
     answer = post(NoServices(submit=submit))
 
     assert answer["statusCode"] == 429
-    assert answer["multiValueHeaders"]["Retry-After"] == [told]
+    assert answer["multiValueHeaders"]["Retry-After"] == [reported]
     assert json.loads(answer["body"])["type"] == "urn:crawlfleet:problem:backlog-full"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-_TOLD = """
+_REPORTED = """
 import gc
 looks = []
 gc.callbacks.append(lambda phase, _: looks.append(phase))
@@ -38,25 +38,25 @@ def reported_by(program: str) -> list[str]:
     return done.stdout.split()
 
 
-def told(before: str = "", within: str = "") -> list[str]:
-    return reported_by(_TOLD.format(before=before, within=within))
+def reported(before: str = "", within: str = "") -> list[str]:
+    return reported_by(_REPORTED.format(before=before, within=within))
 
 
 def test_nothing_is_looked_through_within_and_what_was_made_never_again():
-    during, stays, enabled, looked_afterwards = told()
+    during, stays, enabled, looked_afterwards = reported()
 
     assert (during, stays) == ("0", "True")
     assert (enabled, looked_afterwards) == ("True", "True")
 
 
 def test_a_failed_import_leaves_the_collector_as_it_was():
-    _, _, enabled, looked_afterwards = told(within="1 / 0")
+    _, _, enabled, looked_afterwards = reported(within="1 / 0")
 
     assert (enabled, looked_afterwards) == ("True", "True")
 
 
 def test_who_has_switched_the_collector_off_finds_it_off():
-    _, _, enabled, looked_afterwards = told(before="gc.disable()")
+    _, _, enabled, looked_afterwards = reported(before="gc.disable()")
 
     assert (enabled, looked_afterwards) == ("False", "False")
 

@@ -40,13 +40,13 @@ def _said(code: str, **environment: str) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def _told(before: str) -> list[int]:
+def _reported(before: str) -> list[int]:
     return _said(_READS.format(before=before))
 
 
 def test_a_process_that_keeps_its_memory_does_not_ask_for_it_again_with_each_page() -> None:
-    as_it_comes, _ = _told("")
-    kept, _ = _told(_KEEPING)
+    as_it_comes, _ = _reported("")
+    kept, _ = _reported(_KEEPING)
 
     # Other C libraries than glibc keep what they keep.
     most = as_it_comes / 10 if platform.libc_ver()[0] == "glibc" else as_it_comes * 2
@@ -54,15 +54,15 @@ def test_a_process_that_keeps_its_memory_does_not_ask_for_it_again_with_each_pag
 
 
 def test_where_the_c_library_is_another_one_its_memory_stays_as_it_is() -> None:
-    as_it_comes, _ = _told("")
-    stays, frozen = _told(_ELSEWHERE)
+    as_it_comes, _ = _reported("")
+    stays, frozen = _reported(_ELSEWHERE)
 
     assert stays > as_it_comes / 2
     assert frozen > 1_000
 
 
 def test_what_was_imported_is_not_looked_through_for_rubbish_again() -> None:
-    assert _told(_KEEPING)[1] > 1_000
+    assert _reported(_KEEPING)[1] > 1_000
 
 
 def test_the_consumer_of_an_environment_keeps_its_memory() -> None:

@@ -188,9 +188,9 @@ def test_whatever_bidding_leaves_undone_in_any_run_is_counted() -> None:
     assert figures(found)["assignment_unfinished"] == 0
 
     found["steady", "bidding"] = [an_outcome(), an_outcome(unplaced=2), an_outcome(unfinished=3)]
-    told = figures(found)
-    assert told["assignment_unfinished"] == 5
-    assert told.keys() == {key for key in KEYS if key.startswith("assignment_")}
+    reported = figures(found)
+    assert reported["assignment_unfinished"] == 5
+    assert reported.keys() == {key for key in KEYS if key.startswith("assignment_")}
 
 
 def test_a_curve_of_those_that_wait_is_the_median_of_the_seeds_and_is_drawn() -> None:

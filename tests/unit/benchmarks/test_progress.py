@@ -17,10 +17,10 @@ class Clock:
 def lines_of(steps: list[tuple[float, int]], total: int) -> list[str]:
     """Say that after so many seconds so much is done; return the lines."""
     said, clock = io.StringIO(), Clock()
-    with part(Console(file=said), "crawl", total, clock=clock) as tell:
+    with part(Console(file=said), "crawl", total, clock=clock) as report:
         for after, done in steps:
             clock.now = after
-            tell(done, "ours")
+            report(done, "ours")
     return said.getvalue().splitlines()
 
 
@@ -44,8 +44,8 @@ def test_a_line_comes_when_nothing_has_been_said_for_long():
 def test_a_terminal_has_a_bar():
     said = io.StringIO()
 
-    with part(Console(file=said, force_terminal=True, width=80), "crawl", 3) as tell:
-        tell(3, "")
+    with part(Console(file=said, force_terminal=True, width=80), "crawl", 3) as report:
+        report(3, "")
 
     assert "3/3" in said.getvalue()
     assert "begun" not in said.getvalue()

@@ -144,14 +144,14 @@ def test_an_hour_holds_what_goes_through_both_phases_on_the_same_machine():
 
 
 def test_the_sentence_says_whose_the_cpu_was():
-    told = sentence(result())
+    reported = sentence(result())
 
     # 5 of ours, 6 of MongoDB, 2 of Redis and 2 of others, of 15
     for fact in ("33% was ours", "40% MongoDB's", "13% Redis'", "13% that of"):
-        assert fact in told
-    assert "0.4 million requests" in told
-    assert "500 a second" in told
-    assert "125 a second" in told
+        assert fact in reported
+    assert "0.4 million requests" in reported
+    assert "500 a second" in reported
+    assert "125 a second" in reported
 
 
 def test_the_figures_report_what_a_request_takes():

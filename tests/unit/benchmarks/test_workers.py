@@ -62,4 +62,4 @@ def test_two_are_compared_with_one_by_the_rounds_that_were_neither_best_nor_wors
     assert found.per_cpu == {1: 1500.0, 2: 750.0}
     assert found.name == "a site 250 ms away"
     assert set(found.rates()) == {"1 worker, a site 250 ms away", "2 workers, a site 250 ms away"}
-    assert "held up by" in found.told()
+    assert "held up by" in found.reported()

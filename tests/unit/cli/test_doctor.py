@@ -403,5 +403,5 @@ def test_a_scheduler_that_is_silent_or_half_fails_is_reported(crawlfleet, api, t
     done = crawlfleet("doctor", "--json")
 
     assert done.code == code
-    told = checks(done).get("scheduler")
-    assert (told is None) if said is None else told[0].startswith(said)
+    reported = checks(done).get("scheduler")
+    assert (reported is None) if said is None else reported[0].startswith(said)

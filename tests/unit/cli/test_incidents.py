@@ -10,7 +10,7 @@ from tests.kit.incidents import Incident, Kind, Life, NotificationState, Place, 
 from tests.kit.sdk import Client
 from tests.kit.worlds.incidents import MINUTE, START, an_incident
 
-HEARD = NotificationState(told=Word.OPENED, told_at=START)
+HEARD = NotificationState(notified=Word.OPENED, notified_at=START)
 OVER = {"life": Life.OVER, "over_at": START + 9 * MINUTE, "returns": 2}
 
 

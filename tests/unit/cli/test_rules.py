@@ -171,8 +171,8 @@ def test_every_error_of_a_rule_is_named_and_the_page_not_looked_at(crawlfleet, f
     for field in ("fields.a.css: ", "fields.b.transforms[0]: ", "follow[0].deny[0]: "):
         assert field in done.err
     assert "3 mistakes" in done.err
-    told = attempt(crawlfleet, files, "--json").json()["problems"]
-    assert "fields.a.css" in [problem["field"] for problem in told]
+    reported = attempt(crawlfleet, files, "--json").json()["problems"]
+    assert "fields.a.css" in [problem["field"] for problem in reported]
 
 
 def test_a_key_that_no_rule_has_is_named_with_what_there_is(crawlfleet, files):

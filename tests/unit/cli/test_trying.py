@@ -106,7 +106,7 @@ FAILURE = {"status": 0, "retryable": False, "retry_after_seconds": None}
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         (
             {"error": FAILURE | {"reason": "PageGone", "message": "answered 404", "status": 404}},
@@ -123,13 +123,13 @@ FAILURE = {"status": 0, "retryable": False, "retry_after_seconds": None}
     ],
     ids=["gone", "busy", "unreadable"],
 )
-def test_what_gives_nothing_ends_with_1(api, crawlfleet, changes, told):
+def test_what_gives_nothing_ends_with_1(api, crawlfleet, changes, reported):
     api.trials.changes = changes
 
     done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)
 
     assert done.code == 1
-    assert all(text in done.err for text in told), done.err
+    assert all(text in done.err for text in reported), done.err
 
 
 def test_a_wrong_rule_ends_with_2_and_names_its_field(api, crawlfleet, rule):

@@ -19,21 +19,21 @@ def test_phones_are_woken_by_what_is_critical_alone(stand: Stand):
     for _ in range(4):
         stand.look()
 
-    assert [each.severity for each in stand.told.woken] == [Severity.CRITICAL] * 2
-    assert [each.words for each in stand.told.woken] == [OPENED, RECOVERED]
-    assert len(stand.told.notifications) == 4
+    assert [each.severity for each in stand.sent.woken] == [Severity.CRITICAL] * 2
+    assert [each.words for each in stand.sent.woken] == [OPENED, RECOVERED]
+    assert len(stand.sent.notifications) == 4
 
 
 def test_phones_that_cannot_be_reported_are_reported_later_and_people_not_again(stand: Stand):
     stand.notifier.faults = {"notify_phones": "before"}
     looks = [stand.look(down="no answer") for _ in range(4)]
     assert [each.failed for each in looks] == [0, 1, 1, 1]
-    assert (stand.told.woken, looks[-1].owed) == ([], 1)
+    assert (stand.sent.woken, looks[-1].owed) == ([], 1)
 
     stand.notifier.faults = {}
     looks = [stand.look(down="no answer", by="another") for _ in range(3)]
 
-    assert [each.words for each in stand.told.woken] == [OPENED]
+    assert [each.words for each in stand.sent.woken] == [OPENED]
     assert stand.words() == [OPENED]
     assert [each.owed for each in looks] == [0, 0, 0]
 
@@ -43,6 +43,6 @@ def test_a_storm_wakes_phones_once(stand: Stand):
     for _ in range(3):
         stand.look(*BIZS, down="no answer")
 
-    [notification], [woken] = stand.told.notifications, stand.told.woken
+    [notification], [woken] = stand.sent.notifications, stand.sent.woken
     assert "CRITICAL: 9 new" in notification.subject
     assert "CRITICAL: redis: " in woken.short

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.bidding import CATCH_UP, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, told
+from tests.kit.bidding import CATCH_UP, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, reported
 from tests.kit.config import BiddingTerms
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -57,9 +57,9 @@ def test_what_is_lacked_of_the_least_that_it_may_want_ends_its_wait():
     lacks, busy = note(LACKS, lowered=6), note(BUSY, lowered=6, minutes=61)
 
     assert "suits it" in step({"main": lacks}, 6, ("main",)).why
-    told = step({"main": busy}, 6, ("main",))
-    assert told.step is Step.GIVE_UP
-    assert "busy for 61 min" in told.why
+    reported = step({"main": busy}, 6, ("main",))
+    assert reported.step is Step.GIVE_UP
+    assert "busy for 61 min" in reported.why
 
 
 def test_a_job_at_which_nobody_looks_keeps_its_place_for_as_long_as_there_is_patience():
@@ -111,11 +111,11 @@ def test_silent_pools_are_named():
     decided = step(notes, pools=("far", "main", "west"), waited=2 * HOUR)
 
     assert decided.unheard == ("far", "west")
-    assert told(notes, decided.unheard) == (
+    assert reported(notes, decided.unheard) == (
         "main: at 100 % of its demand: why; no worker of far, west has looked at it lately"
     )
-    assert told({"far": note(BUSY, ago=60)}, ["far"]).startswith("no worker has")
-    many = told({"main": replace(note(LACKS), why="x" * 900)}, [*"edcba"])
+    assert reported({"far": note(BUSY, ago=60)}, ["far"]).startswith("no worker has")
+    many = reported({"main": replace(note(LACKS), why="x" * 900)}, [*"edcba"])
     assert "a, b, c and 2 more" in many
     assert len(many) == 400
 

@@ -123,12 +123,12 @@ def test_an_event_without_an_input_of_the_rule_is_reported():
 
 @given(st.dictionaries(st.sampled_from([*START, "x"]), anything))
 def test_no_event_breaks_the_reading(said):
-    told = {"crawlfleet": "start", **said}
+    reported = {"crawlfleet": "start", **said}
 
-    assert is_start(told)
+    assert is_start(reported)
     with contextlib.suppress(InvalidRequestError):
-        assert len(order_in(told).name) <= 64
-    assert len(what_failed(told)) <= 64
+        assert len(order_in(reported).name) <= 64
+    assert len(what_failed(reported)) <= 64
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: text not in {".", ".."}))

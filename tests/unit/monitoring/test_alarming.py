@@ -43,7 +43,7 @@ def test_an_incident_is_reported_once_and_so_is_its_end(stand: Stand):
         stand.look(*late)
 
     assert stand.words() == [OPENED, RECOVERED]
-    assert [bulletin.tenant for bulletin in stand.told.bulletins] == ["acme", "acme"]
+    assert [bulletin.tenant for bulletin in stand.sent.bulletins] == ["acme", "acme"]
     assert "acme/b0" in stand.subjects[0]
 
 
@@ -94,7 +94,7 @@ def test_two_evaluations_at_once_notify_once(stand: Stand):
     alarmed = stand.look("b0")
 
     assert not alarmed.mine
-    assert stand.told.notifications == []
+    assert stand.sent.notifications == []
     stand.book.release_lock("another")
     assert stand.look("b0").sent == 2
 
@@ -150,7 +150,7 @@ def test_what_could_not_be_sent_goes_out_with_a_later_evaluation_and_once(stand:
     stand.notifier.faults = {"*": "before"}
     looks = [stand.look("b0") for _ in range(6)]
     assert [each.failed for each in looks] == [0, 2, 2, 2, 2, 2]
-    assert (stand.told.notifications, looks[-1].owed) == ([], 1)
+    assert (stand.sent.notifications, looks[-1].owed) == ([], 1)
     assert stand.metrics.value("MessagesFailed")[-1] == 2
 
     stand.notifier.faults = {}
@@ -181,30 +181,30 @@ class Picky(MemoryNotifier):
 
 
 def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(stand: Stand):
-    stand.notifier = stand.told = Picky("acme/b1", '"b1"')
+    stand.notifier = stand.sent = Picky("acme/b1", '"b1"')
     looks = [stand.look("b0", "b1", "b2") for _ in range(4)]
 
     assert [each.failed for each in looks] == [0, 2, 0, 0]
     assert looks[-1].owed == 0
     assert stand.words() == [OPENED] * 3
-    [bare] = [each for each in stand.told.notifications if "biz" not in each.subject]
+    [bare] = [each for each in stand.sent.notifications if "biz" not in each.subject]
     assert "1 incident" in bare.subject
     assert "waits too long" in bare.text
-    [document] = [each.document for each in stand.told.bulletins]
+    [document] = [each.document for each in stand.sent.bulletins]
     assert '"bare":true' in document
 
 
 def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_on(stand: Stand):
-    stand.notifier = stand.told = Picky("waits too long", "oldest_waiting")
+    stand.notifier = stand.sent = Picky("waits too long", "oldest_waiting")
     for _ in range(2):
         stand.look("b0", "b1")
     last = stand.look("b0", "b1", down="no answer")
     last = stand.look("b0", "b1", down="no answer")
 
-    [subject] = [each.subject for each in stand.told.notifications]
+    [subject] = [each.subject for each in stand.sent.notifications]
     assert "CRITICAL: redis" in subject
     assert (last.failed, last.owed) == (3, 2)
-    stand.told.words = ()
+    stand.sent.words = ()
     assert stand.look("b0", "b1", down="no answer").owed == 0
 
 
@@ -213,12 +213,12 @@ def test_half_done_is_finished_without_notifying_the_other_half_again(stand: Sta
     stand.look("b0")
     stand.look("b0")
     stand.look("b0")
-    assert (len(stand.told.notifications), len(stand.told.bulletins)) == (1, 0)
+    assert (len(stand.sent.notifications), len(stand.sent.bulletins)) == (1, 0)
 
     stand.notifier.faults = {"notify_people": "before"}
     stand.look("b0")
 
-    assert (len(stand.told.notifications), len(stand.told.bulletins)) == (1, 1)
+    assert (len(stand.sent.notifications), len(stand.sent.bulletins)) == (1, 1)
 
 
 def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
@@ -305,11 +305,11 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
     for _ in range(8):
         stand.look()
 
-    first, second = stand.told.notifications
+    first, second = stand.sent.notifications
     assert "CRITICAL: 9 new" in first.subject
     assert "- CRITICAL: redis" in first.text
     assert "CRITICAL: 9 over" in second.subject
-    assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
+    assert sorted(each.tenant for each in stand.sent.bulletins) == ["", "", "acme", "acme"]
 
 
 def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
@@ -325,7 +325,7 @@ def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
 
     entries = [
         (entry["place"]["biz"] or entry["place"]["part"], entry["event"])
-        for each in stand.told.bulletins
+        for each in stand.sent.bulletins
         for entry in json.loads(each.document)["incidents"]
     ]
     assert Counter(entries) == {
@@ -334,7 +334,7 @@ def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
         ("b1", "recovered"): 1,
         ("redis", "opened"): 1,
     }
-    [notification] = [each for each in stand.told.notifications if each.words == RECOVERED]
+    [notification] = [each for each in stand.sent.notifications if each.words == RECOVERED]
     assert "no longer followed" in notification.subject
     assert "acme/b1" in notification.subject
     assert "It is over." not in notification.text
@@ -393,6 +393,6 @@ def test_through_any_outages_everything_is_reported_in_the_end(history):
         last = stand.look("b0", by="a")
 
     assert (last.open, last.owed, last.failed) == (1, 0, 0)
-    words = [word for notification in stand.told.notifications for word in notification.words]
+    words = [word for notification in stand.sent.notifications for word in notification.words]
     assert words
     assert words[-1] in {Word.OPENED, Word.REMINDER}

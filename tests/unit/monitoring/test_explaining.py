@@ -82,7 +82,7 @@ def beats(worker: str, silent_ms: int = 100) -> WorkerHeartbeats:
     )
 
 
-def told(
+def reported(
     tracked: Tracked,
     *heartbeats: WorkerHeartbeats,
     seconds: float = 60,
@@ -103,7 +103,7 @@ def test_as_many_events_are_kept_as_the_stores_keep():
 
 
 def test_the_chain_begins_with_who_submitted_and_under_which_job():
-    found = told(a_tracked(State.PENDING, job="nightly"))
+    found = reported(a_tracked(State.PENDING, job="nightly"))
 
     assert "tenant default, job nightly" in found.steps[0].why
     assert (found.steps[0].kind, found.steps[0].state) == (StepKind.REQUEST, State.PENDING)
@@ -117,7 +117,7 @@ def test_what_befell_the_queue_stands_in_its_place_and_only_during_the_requests_
     journal.note(OTHER, JournalLine(at=at(3), by="scheduler", kind="filled", why="theirs"))
     events = (an_event(2, State.LEASED), an_event(4, State.DONE))
 
-    found = told(a_tracked(State.DONE, *events, attempts=1), journal=journal)
+    found = reported(a_tracked(State.DONE, *events, attempts=1), journal=journal)
 
     assert [(step.at, step.kind, step.state) for step in found.steps] == [
         (at(0), StepKind.REQUEST, State.PENDING),
@@ -138,7 +138,7 @@ def test_a_pending_request_is_reported_how_long_it_waits_who_is_before_it_and_wh
     second = to_ms(START) // 1_000
     came = {second - 1: 999, second: 40, second + 3: 20} if seconds > 3 else {second: 40}
 
-    found = told(
+    found = reported(
         a_tracked(State.PENDING),
         beats("w"),
         beats("v", 60_000),
@@ -157,15 +157,17 @@ def test_a_pending_request_is_reported_how_long_it_waits_who_is_before_it_and_wh
 
 
 def test_a_pending_request_that_no_queue_can_hold_is_reported_so():
-    found = told(a_tracked(State.PENDING)).standing
+    found = reported(a_tracked(State.PENDING)).standing
 
     assert "recovery queues it" in found.sentence
     assert "no worker lives" in found.sentence
 
 
 def test_without_redis_the_rest_is_reported():
-    pending = told(a_tracked(State.PENDING), queue=Broken(), detector=Broken()).standing
-    leased = told(a_tracked(State.LEASED, an_event(2, State.LEASED)), detector=Broken()).standing
+    pending = reported(a_tracked(State.PENDING), queue=Broken(), detector=Broken()).standing
+    leased = reported(
+        a_tracked(State.LEASED, an_event(2, State.LEASED)), detector=Broken()
+    ).standing
 
     assert "does not answer" in pending.sentence
     assert "worker_health" not in leased.facts
@@ -176,7 +178,7 @@ def test_a_leased_request_is_reported_by_whom_since_when_until_when_and_how_that
         State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90), attempts=2
     )
 
-    found = told(tracked, beats("w", 4_400)).standing
+    found = reported(tracked, beats("w", 4_400)).standing
 
     assert found.facts["worker_health"] == "suspected"
     assert 4 < found.facts["worker_phi"] < 8
@@ -191,7 +193,7 @@ def test_a_leased_request_is_reported_by_whom_since_when_until_when_and_how_that
 def test_a_lease_that_has_ended_and_a_worker_nobody_knows_are_said():
     tracked = a_tracked(State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(30))
 
-    sentence = told(tracked).standing.sentence
+    sentence = reported(tracked).standing.sentence
 
     assert "ended at 2026-03-01T12:00:30Z" in sentence
     assert "not known (any more)" in sentence
@@ -209,20 +211,20 @@ def test_a_waiting_request_is_reported_when_it_is_due_and_because_of_what():
         answer=answer,
     )
 
-    found = told(tracked).standing
+    found = reported(tracked).standing
 
     assert (found.facts["reason"], found.facts["status"]) == ("Throttled", 503)
     assert "Attempt 1 of 3" in found.sentence
     assert "2026-03-01T12:01:30Z, in 30 s" in found.sentence
     assert "no worker lives" in found.sentence
-    assert "now: the next" in told(tracked, seconds=100).standing.sentence
+    assert "now: the next" in reported(tracked, seconds=100).standing.sentence
 
 
 def test_a_done_request_is_reported_what_it_gave_and_how_long_it_took():
     events = (an_event(2, State.LEASED), an_event(3, State.DONE))
     tracked = a_tracked(State.DONE, *events, attempts=1, records=1, worker="w")
 
-    found = told(tracked).standing
+    found = reported(tracked).standing
 
     assert (found.facts["records"], found.facts["took_seconds"]) == (1, 3.0)
     assert "gave 1 record, at 2026-03-01T12:00:03Z" in found.sentence
@@ -238,7 +240,7 @@ def test_a_dead_letter_is_reported_why_what_the_site_said_and_what_to_do():
         answer=Answer(url="https://example.org/", status=404),
     )
 
-    found = told(tracked).standing
+    found = reported(tracked).standing
 
     assert (found.facts["reason"], found.facts["status"]) == ("PageGone", 404)
     assert "404" in found.sentence
@@ -254,7 +256,7 @@ def test_a_dead_letter_is_reported_why_what_the_site_said_and_what_to_do():
     ],
 )
 def test_every_other_state_has_its_sentence(state, flag, words):
-    assert words in told(a_tracked(flag, an_event(3, state))).standing.sentence
+    assert words in reported(a_tracked(flag, an_event(3, state))).standing.sentence
 
 
 @pytest.mark.parametrize(
@@ -270,14 +272,14 @@ def test_every_other_state_has_its_sentence(state, flag, words):
     ],
 )
 def test_a_state_whose_event_is_not_kept_any_more_is_reported_all_the_same(flag, words):
-    assert words in told(a_tracked(flag)).standing.sentence
+    assert words in reported(a_tracked(flag)).standing.sentence
 
 
 def test_a_timeline_that_was_longer_says_so():
     events = [an_event(n, State.LEASED) for n in range(1, KEPT_EVENTS + 1)]
 
-    full = told(a_tracked(State.LEASED, *events, attempts=80), seconds=99)
-    whole = told(a_tracked(State.LEASED, *events[1:], attempts=49), seconds=99)
+    full = reported(a_tracked(State.LEASED, *events, attempts=80), seconds=99)
+    whole = reported(a_tracked(State.LEASED, *events[1:], attempts=49), seconds=99)
 
     assert "last 50 changes" in full.missing
     assert "of 80 attempts the first 30" in full.missing
@@ -289,7 +291,7 @@ def test_a_journal_that_has_more_lines_says_so():
     for number in range(JOURNAL_LINES + 5):
         journal.note(DOCS, JournalLine(at=at(number / 10), by="w", kind="filled", why="x"))
 
-    found = told(a_tracked(State.PENDING), journal=journal)
+    found = reported(a_tracked(State.PENDING), journal=journal)
 
     assert len(found.steps) == 1 + JOURNAL_LINES
     assert "first 100 lines" in found.missing
@@ -312,8 +314,8 @@ def test_a_worker_that_nobody_observed_is_not_called_alive():
     tracked = a_tracked(State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90))
     unwatched = replace(beats("w", 0), beat_ms=52_000)
 
-    leased = told(tracked, unwatched).standing
-    pending = told(a_tracked(State.PENDING), unwatched).standing
+    leased = reported(tracked, unwatched).standing
+    pending = reported(a_tracked(State.PENDING), unwatched).standing
 
     assert leased.facts["worker_health"] == "unwatched"
     assert leased.facts["worker_silent_seconds"] == 52.0

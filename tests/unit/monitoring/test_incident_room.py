@@ -178,7 +178,7 @@ def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
     assert (waiting.id, waiting.machines.owed) == (first, Word.RECOVERED)
     assert len(story.known) == SMALL.most + 1
     assert left_out(story.known, an_evaluation(light, *grave)) == 1
-    story.tell()
+    story.notify()
     assert (33, Word.RECOVERED) in story.machines
 
     story.reachable = True

@@ -133,7 +133,7 @@ def test_its_end_before_anybody_heard_of_it_is_one_message():
     story = Story(reachable=False).run("bbbggg")
     assert story.one.people == NotificationState(owed=Word.RECOVERED)
 
-    story.tell()
+    story.notify()
 
     assert story.people == story.machines == [(6, Word.RECOVERED)]
 
@@ -176,7 +176,7 @@ def test_what_is_over_but_unreported_is_kept_for_as_long_as_it_takes():
     story = Story(reachable=False).run("bbggg" + "g" * 500)
 
     assert story.one.owed
-    story.tell()
+    story.notify()
     assert story.run("g").known == {}
 
 
@@ -246,8 +246,8 @@ def test_whenever_messages_pass_again_all_that_is_open_is_known_to_be(
     for minute, sign in enumerate(history):
         story.run(sign)
         if minute in reachable_at:
-            story.tell()
-    story.tell()
+            story.notify()
+    story.notify()
 
     words = [word for _, word in story.people]
     for earlier, later in pairwise(words):
@@ -257,7 +257,7 @@ def test_whenever_messages_pass_again_all_that_is_open_is_known_to_be(
             (Word.REMINDER, Word.OPENED),
         }
     for incident in story.known.values():
-        heard_open = incident.people.told in {Word.OPENED, Word.REMINDER}
+        heard_open = incident.people.notified in {Word.OPENED, Word.REMINDER}
         assert heard_open == (incident.life is Life.OPEN)
 
 

@@ -75,8 +75,8 @@ def quiet(number: int) -> QueueSample:
 
 
 def part(kind: str, name: str) -> NodeHealth:
-    told = names.REDIS if kind == "redis" else names.NODE
-    figures = {one: 1.0 for one in told if one not in {names.NODE_UP, names.NODE_HEALTHY}}
+    reported = names.REDIS if kind == "redis" else names.NODE
+    figures = {one: 1.0 for one in reported if one not in {names.NODE_UP, names.NODE_HEALTHY}}
     return NodeHealth(part=kind, name=name, up=True, figures=figures)
 
 
@@ -307,7 +307,7 @@ def test_dimensions_are_few_and_the_same_for_each_kind():
 )
 def test_every_second_that_is_over_is_emitted_exactly_once(pauses, counted):
     counts = {SECOND + offset: 1 for offset in counted}
-    emitted, told, now = Emitted(until=SECOND), [], AT
+    emitted, reported, now = Emitted(until=SECOND), [], AT
     for pause in pauses:
         now += timedelta(seconds=pause)
         upto = int(now.timestamp())
@@ -315,14 +315,14 @@ def test_every_second_that_is_over_is_emitted_exactly_once(pauses, counted):
         found, emitted = emit(
             seen(queue_key(submitted_seconds=visible, processed_seconds={}), at=now), emitted
         )
-        told += [
+        reported += [
             int(batch.at.timestamp())
             for batch in found
             if batch.dimensions and batch.metrics[0].fine
         ]
 
     end = int(now.timestamp()) - SETTLED_SECONDS
-    assert told == sorted(at for at in counts if SECOND <= at < end)
+    assert reported == sorted(at for at in counts if SECOND <= at < end)
 
 
 def test_after_a_long_silence_what_is_still_known_is_reported():
@@ -333,8 +333,8 @@ def test_after_a_long_silence_what_is_still_known_is_reported():
         Emitted(until=SECOND),
     )
 
-    told = [batch for batch in found if batch.dimensions and batch.metrics[0].fine]
-    assert len(told) == 90 - SETTLED_SECONDS
+    reported = [batch for batch in found if batch.dimensions and batch.metrics[0].fine]
+    assert len(reported) == 90 - SETTLED_SECONDS
 
 
 def unread(number: int = 1) -> QueueSample:
@@ -344,11 +344,11 @@ def unread(number: int = 1) -> QueueSample:
 
 def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
     """What was told to be submitted, by second; of the stage unless a biz is named."""
-    told: Counter[int] = Counter()
+    reported: Counter[int] = Counter()
     for batch in found:
         if batch.dimensions == dimensions and batch.metrics[0].fine:
-            told[int(batch.at.timestamp()) - SECOND] += int(batch.metrics[0].value)
-    return dict(told)
+            reported[int(batch.at.timestamp()) - SECOND] += int(batch.metrics[0].value)
+    return dict(reported)
 
 
 def counted(at: datetime, number: int = 1) -> QueueSample:
@@ -375,8 +375,8 @@ def test_a_queue_that_could_not_be_read_is_reported_later_and_the_others_once():
     first, emitted = emit(seen(counted(later), unread(2), at=later), Emitted(until=SECOND))
     found, emitted = emit(seen(counted(last), counted(last, 2), at=last), emitted)
 
-    told = Counter(submitted(first)) + Counter(submitted(found))
-    assert told == dict.fromkeys(range(75 - SETTLED_SECONDS), 2)
+    reported = Counter(submitted(first)) + Counter(submitted(found))
+    assert reported == dict.fromkeys(range(75 - SETTLED_SECONDS), 2)
     for biz in ("b1", "b2"):
         own = Counter(submitted(first, tenant="acme", biz=biz))
         own.update(submitted(found, tenant="acme", biz=biz))
@@ -406,7 +406,7 @@ def test_of_a_queue_that_is_away_for_long_what_is_still_known_is_reported():
     )
 )
 def test_whatever_looks_miss_no_second_of_a_queue_is_reported_twice(looks):
-    emitted, at, told = Emitted(until=SECOND), AT, {"b1": Counter(), "b2": Counter()}
+    emitted, at, reported = Emitted(until=SECOND), AT, {"b1": Counter(), "b2": Counter()}
     whole: Counter[int] = Counter()
     for pause, what in [*looks, (44.0, "both")]:
         at += timedelta(seconds=pause)
@@ -414,12 +414,12 @@ def test_whatever_looks_miss_no_second_of_a_queue_is_reported_twice(looks):
         two = counted(at, 2) if what in {"both", "two"} else unread(2)
         found, emitted = emit(seen(*(() if what == "everything" else (one, two)), at=at), emitted)
         whole.update(submitted(found))
-        for biz, seconds in told.items():
+        for biz, seconds in reported.items():
             seconds.update(submitted(found, tenant="acme", biz=biz))
 
-    for seconds in told.values():
+    for seconds in reported.values():
         assert set(seconds.values()) <= {1}
-    assert whole == told["b1"] + told["b2"]
+    assert whole == reported["b1"] + reported["b2"]
 
 
 def test_a_clock_that_is_set_back_by_much_begins_anew():

@@ -64,7 +64,9 @@ def test_a_message_says_what_where_since_when_how_bad_and_what_to_do():
 
 
 def test_a_reminder_says_that_it_lasts_and_when_the_next_one_comes():
-    people = NotificationState(owed=Word.REMINDER, told=Word.REMINDER, told_at=START, reminders=1)
+    people = NotificationState(
+        owed=Word.REMINDER, notified=Word.REMINDER, notified_at=START, reminders=1
+    )
 
     made = notification("prod", an_incident(3, people=people), LIMITS, NOW)
 
@@ -75,7 +77,7 @@ def test_a_reminder_says_that_it_lasts_and_when_the_next_one_comes():
 def test_phones_read_what_is_owed_to_them():
     notification_state = {
         "people": NotificationState(),
-        "phones": NotificationState(owed=Word.REMINDER, told=Word.OPENED),
+        "phones": NotificationState(owed=Word.REMINDER, notified=Word.OPENED),
     }
     grave = an_incident(3, kind=Kind.STORAGE, **notification_state)
 
@@ -88,10 +90,10 @@ def test_phones_read_what_is_owed_to_them():
 
 def test_the_end_says_how_long_it_took_and_whether_anybody_had_heard():
     over = {"life": Life.OVER, "over_at": START + timedelta(minutes=90)}
-    told = NotificationState(owed=Word.RECOVERED, told=Word.OPENED)
+    notified = NotificationState(owed=Word.RECOVERED, notified=Word.OPENED)
     unheard = NotificationState(owed=Word.RECOVERED)
 
-    made = notification("prod", an_incident(3, people=told, **over), LIMITS, NOW)
+    made = notification("prod", an_incident(3, people=notified, **over), LIMITS, NOW)
     silent = notification("prod", an_incident(3, people=unheard, **over), LIMITS, NOW)
 
     assert made.subject.startswith("crawlfleet prod over: biz acme/b3")
@@ -114,7 +116,7 @@ def test_a_sum_counts_everything_and_names_the_first_ones():
 
 def test_a_sum_of_different_words_says_how_many_of_each():
     over = an_incident(
-        1, life=Life.OVER, people=NotificationState(owed=Word.RECOVERED, told=Word.OPENED)
+        1, life=Life.OVER, people=NotificationState(owed=Word.RECOVERED, notified=Word.OPENED)
     )
     down = an_incident(
         2, kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"), said="no answer"

@@ -62,7 +62,9 @@ def test_a_full_hour_sums_up_even_one():
 
 def test_who_is_owed_nothing_gets_nothing():
     quiet = an_incident(
-        0, people=NotificationState(told=Word.OPENED), machines=NotificationState(told=Word.OPENED)
+        0,
+        people=NotificationState(notified=Word.OPENED),
+        machines=NotificationState(notified=Word.OPENED),
     )
 
     assert notifications([quiet], Sent(), START, LIMITS) == []

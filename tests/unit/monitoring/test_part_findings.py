@@ -87,9 +87,9 @@ def test_figures_that_alarms_need_and_nobody_may_read_are_named_with_the_reason(
         unread=(names.LAG_SECONDS, names.MEMBERS, names.MEMBERS_UNWELL, names.STORAGE_BYTES),
     )
 
-    told = [(one.what, one.why) for one in unwatched(blind)]
+    reported = [(one.what, one.why) for one in unwatched(blind)]
 
-    assert told == [
+    assert reported == [
         ("figures of mongodb main: LagSeconds, MembersUnwell", refused),
         ("figures of mongodb main: StorageBytes", "no answer"),
     ]

@@ -56,17 +56,17 @@ def test_queues_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
 
 def test_an_audit_has_what_is_left_of_the_sampling_time(world):
     put(world, 2)
-    told = []
+    reported = []
 
     class NotificationState(Failing):
         def audit(self, queue_key, biz, now, job=None, *, within_seconds=None):
-            told.append(within_seconds)
+            reported.append(within_seconds)
             return world.ledgers.audit(queue_key, biz, now, job)
 
     look(world, ledgers=NotificationState(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
 
-    assert len(told) == 2
-    assert all(0 < within <= 5 for within in told)
+    assert len(reported) == 2
+    assert all(0 < within <= 5 for within in reported)
 
 
 def test_a_slow_audit_never_costs_the_totals(world):

@@ -45,9 +45,9 @@ def test_scrapy_finds_the_spider():
 
 
 def test_without_a_redis_it_says_what_is_missing():
-    told = scrapy("crawl", "tools")
+    reported = scrapy("crawl", "tools")
 
-    assert "CRAWLFLEET_REDIS_URL: must be the address of the fleet's Redis" in told.stderr
+    assert "CRAWLFLEET_REDIS_URL: must be the address of the fleet's Redis" in reported.stderr
 
 
 @pytest.mark.usefixtures("shipped")

@@ -79,14 +79,14 @@ def test_a_replay_and_a_purge_whose_answers_are_lost_have_happened_once(client, 
 
 def test_all_that_are_meant_are_replayed_call_by_call(client, five):
     five.findings.skipped = 2
-    told = []
+    reported = []
 
     done = client.dead_letters(BIZ, reason="PageGone").replay(
-        rule="current", progress=lambda count, of: told.append((count, of))
+        rule="current", progress=lambda count, of: reported.append((count, of))
     )
 
     assert (done.count, done.skipped, done.more) == (3, 2, False)
-    assert told == [(2, None), (3, None)]
+    assert reported == [(2, None), (3, None)]
     assert five.findings.replayed == [(number, "current") for number in "012"]
     bodies = [json.loads(call.body) for call in five.made("POST")]
     assert bodies == [

@@ -11,12 +11,12 @@ from tests.kit.api_server import BIZ, ApiServer
 def drifts(api: ApiServer):
     """What is noted by now; it is forgotten, so that the server may be closed."""
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         found = [*api.drifts]
         api.drifts.clear()
         return found
 
-    return told
+    return reported
 
 
 def test_an_answer_that_is_none_of_the_apis_is_noted_with_its_field(client, api, drifts):
@@ -26,8 +26,8 @@ def test_an_answer_that_is_none_of_the_apis_is_noted_with_its_field(client, api,
 
     assert client.schedule(BIZ, made.name).overlap == "allow"
 
-    [told] = drifts()
-    assert told.startswith("GET /v1/news/schedules/nightly: $: 'overlap'")
+    [reported] = drifts()
+    assert reported.startswith("GET /v1/news/schedules/nightly: $: 'overlap'")
 
 
 def test_a_call_that_the_api_would_not_take_is_noted_where_it_was_carried_out(client, api, drifts):
@@ -49,9 +49,9 @@ def test_a_status_or_a_route_that_there_is_not_is_noted(api, drifts):
     api.hold(call, 200, "application/json", b'{"jobs": [], "cursor": null, "more": false}')
     api.hold(SimpleNamespace(method="GET", path="/v2"), 200, "application/json", b"{}")
 
-    told = [each.partition(": ")[2] for each in drifts()]
+    reported = [each.partition(": ")[2] for each in drifts()]
     named = ["418 is not", "'text/html'", "'colour'", "no route"]
-    assert all(name in one for name, one in zip(named, told, strict=True))
+    assert all(name in one for name, one in zip(named, reported, strict=True))
 
 
 def test_closing_a_server_that_has_drifted_fails():

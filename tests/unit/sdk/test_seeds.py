@@ -122,14 +122,14 @@ def test_named_seeds_are_released_and_forgotten(client, five):
 
 
 def test_all_that_are_meant_are_changed_call_by_call(client, five):
-    told = []
+    reported = []
 
     done = client.seeds(BIZ, state="failed").release(
-        progress=lambda count, of: told.append((count, of))
+        progress=lambda count, of: reported.append((count, of))
     )
 
     assert (done.count, done.more) == (3, False)
-    assert told == [(2, None), (3, None)]
+    assert reported == [(2, None), (3, None)]
     cut = client.seeds(BIZ).forget(limit=3, everything=True)
     assert (cut.count, cut.more) == (3, True)
     assert client.seeds(BIZ).forget(everything=True, cursor=cut.cursor).count == 2

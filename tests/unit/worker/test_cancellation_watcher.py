@@ -106,17 +106,17 @@ def test_downloads_under_way_are_stopped_and_what_waits_is_not_begun(world):
 
 def test_nothing_of_it_is_begun_afterwards_though_it_is_not_swept_yet(world):
     world.cancellations.announce([KEY])
-    told = Announced(world)
+    reported = Announced(world)
     ids = []
 
     async def during(site):
-        await until(lambda: told.count == 1)
+        await until(lambda: reported.count == 1)
         ids.extend(submitted(world, 3, "june"))
         await until(lambda: leased_once(world, ids))
         assert site.begun == 0
 
     world.tree = make_tree(idle_seconds=0.2)
-    report = work(world, during, cancelling=world.cancelling(cancellations=told))
+    report = work(world, during, cancelling=world.cancelling(cancellations=reported))
 
     assert (report.done, report.cancelled) == (0, 3)
     assert world.queue.depth(DOCS).leased == 0
@@ -130,10 +130,10 @@ def test_a_job_of_that_name_of_another_biz_and_what_has_no_job_go_on(world):
     async def during(site):
         await until(lambda: site.under_way == 4)
         world.cancellations.announce([("default", "other", "june"), ("acme", "docs", "june")])
-        await until(lambda: told.count == 2)
+        await until(lambda: reported.count == 2)
 
-    told = Announced(world)
-    report = work(world, during, cancelling=world.cancelling(cancellations=told))
+    reported = Announced(world)
+    report = work(world, during, cancelling=world.cancelling(cancellations=reported))
 
     assert report.done == 4
 

@@ -92,8 +92,11 @@ def test_what_cannot_even_be_dead_lettered_is_left_to_its_lease_counted_and_repo
 
     assert (report.done, report.dead, report.left) == (6, 0, 2)
     assert report.stopped_because == "idle"
-    told = [warning for warning in world.warnings if "left to its lease" in warning]
-    assert [str(an_id) in line for an_id, line in zip(ids[2:4], told, strict=True)] == [True, True]
+    reported = [warning for warning in world.warnings if "left to its lease" in warning]
+    assert [str(an_id) in line for an_id, line in zip(ids[2:4], reported, strict=True)] == [
+        True,
+        True,
+    ]
     assert {world.store.get(DOCS, world.biz, one).state for one in ids[2:4]} == {State.LEASED}
 
 

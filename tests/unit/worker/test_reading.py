@@ -218,7 +218,7 @@ def test_rejected_records_are_reported_with_their_number_on_the_page_in_whatever
 
     done, *_ = read(world, STRICT, "\n".join(text).encode())
 
-    assert {told.split(",")[0] for told in done.rejected} == {
+    assert {reported.split(",")[0] for reported in done.rejected} == {
         "line 9: is bad",
         "record 10",
         f"record {SLICE + 50}",
@@ -290,8 +290,8 @@ def test_a_link_that_no_seed_can_be_made_of_is_reported_of_its_page(world, kind)
 
     assert [link.url[-1] for link in done.links] == ["4"]
     assert done.rejected_count == 3
-    assert [f"example.org/{n}: " in told for n, told in zip("123", done.rejected, strict=True)] == [
-        True
-    ] * 3
+    assert [
+        f"example.org/{n}: " in reported for n, reported in zip("123", done.rejected, strict=True)
+    ] == [True] * 3
     assert "'unheard of'" in done.rejected[0]
     assert "64,000" in done.rejected[1]

@@ -70,7 +70,7 @@ class Bench:
         self.readings.cpu_seconds += cpu
         self.meter.tick()
 
-    def told(self) -> dict[str, RunPart]:
+    def reported(self) -> dict[str, RunPart]:
         return {part.job: part for part in self.meter.take(last=True)}
 
 
@@ -92,7 +92,7 @@ def test_a_job_alone_takes_all_that_the_process_takes_above_its_idle_memory(benc
     bench.passes(1, cpu=1.0)
     task.end(Done(("r1", "r2")))
 
-    figures = bench.told()["night"].figures
+    figures = bench.reported()["night"].figures
     assert (figures.seconds, figures.memory_seconds, figures.memory_max) == (2, 120, 90)
     assert (figures.cpu_seconds, figures.cpu_max) == (3.0, 2.0)  # at 2 GHz
     assert (figures.bytes, figures.bandwidth_max) == (1_000, 1_000)
@@ -113,9 +113,9 @@ def test_what_runs_at_once_shares_by_time_and_bytes_and_requests_without_a_job_p
     for task in tasks:
         task.end(Retry(START, "again"))
 
-    told = bench.told()
-    assert sorted(told) == ["one", "two"]
-    one, two = told["one"].figures, told["two"].figures
+    reported = bench.reported()
+    assert sorted(reported) == ["one", "two"]
+    one, two = reported["one"].figures, reported["two"].figures
     assert (one.memory_max, two.memory_max) == (100, 200)
     # Of 2 GHz seconds: a quarter of the time and three of the bytes; half of the time and none.
     assert (one.cpu_seconds, two.cpu_seconds) == (1.0, 0.5)
@@ -153,7 +153,7 @@ def test_a_run_that_is_over_before_the_first_reading_is_measured_too(bench: Benc
     task.end(Done(()))
     bench.passes(0.1)
 
-    figures = bench.told()["night"].figures
+    figures = bench.reported()["night"].figures
     assert figures.seconds == pytest.approx(0.2)
     assert (figures.cpu_seconds, figures.cpu_max, figures.bytes) == (0.2, 0.2, 500)
 
@@ -166,8 +166,8 @@ def test_what_is_taken_between_two_jobs_is_nobodys(bench: Bench) -> None:
     bench.passes(1, cpu=0.5)
     task.end(Done(()))
 
-    told = bench.told()
-    assert (told["night"].figures.cpu_seconds, told["late"].figures.cpu_seconds) == (0, 1.0)
+    reported = bench.reported()
+    assert (reported["night"].figures.cpu_seconds, reported["late"].figures.cpu_seconds) == (0, 1.0)
 
 
 def test_idle_memory_is_the_least_seen_while_nothing_ran_and_stays_with_the_process(
@@ -190,12 +190,12 @@ def test_a_download_counts_over_the_seconds_that_it_took(bench: Bench) -> None:
     bench.passes(20)
     bench.arrive(10_000, seconds=9.0)
     bench.passes(1)
-    assert bench.told()["night"].figures.bandwidth_max == 1_000
+    assert bench.reported()["night"].figures.bandwidth_max == 1_000
 
     bench.passes(300)
     bench.arrive(1_000)
     bench.passes(300)
-    figures = bench.told()["night"].figures
+    figures = bench.reported()["night"].figures
     assert (figures.bandwidth_max, figures.bytes) == (1_000, 11_000)
 
 
@@ -236,7 +236,7 @@ def test_a_job_that_comes_back_after_it_was_forgotten_is_another_part(bench: Ben
     bench.meter.keep(first)  # of what is forgotten nothing is told again
     bench.begin().end(Done(()))
 
-    second = bench.told()["night"]
+    second = bench.reported()["night"]
     assert second.part != first[0].part
     assert together([first[0].figures, second.figures]).requests == 2
 
@@ -250,10 +250,10 @@ def test_more_jobs_than_are_measured_at_once_count_as_none() -> None:
     bench.passes(1)
     third.end(Done(()))
     first.end(Done(()))
-    assert sorted(bench.told()) == ["one", "two"]
+    assert sorted(bench.reported()) == ["one", "two"]
 
     bench.begin("four").end(Done(()))  # the first is quiet, and told
-    assert sorted(bench.told()) == ["four"]
+    assert sorted(bench.reported()) == ["four"]
 
 
 def test_what_is_put_aside_or_given_up_in_the_middle_is_no_request(bench: Bench) -> None:
@@ -261,7 +261,7 @@ def test_what_is_put_aside_or_given_up_in_the_middle_is_no_request(bench: Bench)
     bench.begin().cancel()
     bench.passes(1)
 
-    figures = bench.told()["night"].figures
+    figures = bench.reported()["night"].figures
     assert (figures.requests, figures.errors) == (0, 0)
 
 
@@ -269,8 +269,11 @@ def test_bizs_that_call_a_job_the_same_are_apart(bench: Bench) -> None:
     bench.begin("night", DOCS).end(Done(()))
     bench.begin("night", SHOP).end(Dead("gone"))
 
-    told = bench.meter.take(last=True)
-    assert sorted((part.biz, part.figures.errors) for part in told) == [("docs", 0), ("shop", 1)]
+    reported = bench.meter.take(last=True)
+    assert sorted((part.biz, part.figures.errors) for part in reported) == [
+        ("docs", 0),
+        ("shop", 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ def test_jobs_never_take_more_than_the_process_did_and_never_less_than_nothing(s
     for task in running:
         task.end(Done(()))
 
-    parts = bench.told().values()
+    parts = bench.reported().values()
     whole = together(part.figures for part in parts)
     assert whole.cpu_seconds <= 2.0 * bench.readings.cpu_seconds * (1 + 1e-9)
     assert whole.requests == sum(job is not None for job, *_ in steps)

@@ -42,7 +42,7 @@ def run_over(check, answer=_counting, **options):
     return asyncio.run(run())
 
 
-async def _told(fetcher, url, fetch_context, asked_limits=KEPT, **fields):
+async def _reported(fetcher, url, fetch_context, asked_limits=KEPT, **fields):
     page = await fetcher.fetch(ask(url, **fields), asked_limits, None, fetch_context)
     return page.body.decode()
 
@@ -50,7 +50,7 @@ async def _told(fetcher, url, fetch_context, asked_limits=KEPT, **fields):
 def test_a_job_keeps_its_cookies_and_nobody_else_has_them():
     async def check(stands, fetcher):
         url = stands.url()
-        await _told(fetcher, url, of("june"))
+        await _reported(fetcher, url, of("june"))
         others = (
             of("july"),
             of(None),
@@ -59,9 +59,9 @@ def test_a_job_keeps_its_cookies_and_nobody_else_has_them():
             FetchContext(job="june"),
         )
         return (
-            await _told(fetcher, url, of("june")),
-            [await _told(fetcher, url, fetch_context) for fetch_context in others],
-            await _told(fetcher, url, of("june"), LIMITS),
+            await _reported(fetcher, url, of("june")),
+            [await _reported(fetcher, url, fetch_context) for fetch_context in others],
+            await _reported(fetcher, url, of("june"), LIMITS),
         )
 
     assert run_over(check) == ("seen=yes", [""] * 5, "")
@@ -69,8 +69,8 @@ def test_a_job_keeps_its_cookies_and_nobody_else_has_them():
 
 def test_the_requests_own_cookies_go_before_those_of_the_job():
     async def check(stands, fetcher):
-        await _told(fetcher, stands.url(), of("june"))
-        return await _told(fetcher, stands.url(), of("june"), headers={"Cookie": "a=b"})
+        await _reported(fetcher, stands.url(), of("june"))
+        return await _reported(fetcher, stands.url(), of("june"), headers={"Cookie": "a=b"})
 
     assert run_over(check) == "a=b; seen=yes"
 
@@ -83,7 +83,7 @@ def test_cookies_set_on_the_way_are_sent_further_on():
             writer.write(reply(sent(head).encode()))
 
     async def check(stands, fetcher):
-        return await _told(fetcher, stands.url("/login"), of("june"))
+        return await _reported(fetcher, stands.url("/login"), of("june"))
 
     assert run_over(check, answer) == "session=1"
 
@@ -99,7 +99,7 @@ def test_a_redirect_to_another_site_takes_no_cookies_along():
 
     async def check(stands, fetcher):
         url = stands.url("/a", host="a.example")
-        return await _told(fetcher, url, of("june"), headers={"Cookie": "tenant=secret"})
+        return await _reported(fetcher, url, of("june"), headers={"Cookie": "tenant=secret"})
 
     assert run_over(check, answer, resolver=Names("127.0.0.1")) == ""
 
@@ -120,9 +120,9 @@ def test_a_site_sets_no_cookies_for_others(said):
         writer.write(reply(sent(head).encode(), Set_Cookie=said))
 
     async def check(stands, fetcher):
-        await _told(fetcher, stands.url(host="evil.example"), of("june"))
+        await _reported(fetcher, stands.url(host="evil.example"), of("june"))
         urls = [stands.url(host=host) for host in ("victim.example", "a.com", "127.0.0.1")]
-        return [await _told(fetcher, url, of("june")) for url in urls]
+        return [await _reported(fetcher, url, of("june")) for url in urls]
 
     assert run_over(check, answer, resolver=Names("127.0.0.1")) == [""] * 3
 
@@ -135,7 +135,7 @@ def test_a_flood_of_cookies_ends_as_a_page_and_a_bounded_jar():
 
     async def check(stands, fetcher):
         for _ in range(3):
-            await _told(fetcher, stands.url(), of("june"))
+            await _reported(fetcher, stands.url(), of("june"))
         return stands.heads
 
     heads = run_over(check, answer)
@@ -151,9 +151,9 @@ def test_what_one_worker_has_learned_the_next_one_knows():
 
     async def check(stands, _):
         async with fetcher_with(sessions) as first:
-            await _told(first, stands.url(), of("june"))
+            await _reported(first, stands.url(), of("june"))
         async with fetcher_with(sessions) as second:
-            return await _told(second, stands.url(), of("june"))
+            return await _reported(second, stands.url(), of("june"))
 
     assert run_over(check) == "seen=yes"
 
@@ -193,9 +193,9 @@ def test_jars_used_the_longest_ago_are_saved_and_put_away():
                 await passing(0.01)
         again = {job: await jars.open(QUEUE_KEY, f"j{job}") for job in (9, 8, 7, 0)}
         kept = [job for job, opened in again.items() if opened is first[job]]
-        told = again[0].jar.header(url)
+        reported = again[0].jar.header(url)
         await jars.close()
-        return kept, told
+        return kept, reported
 
     assert asyncio.run(run()) == ([9, 8, 7], "a=0")
 
@@ -219,7 +219,7 @@ def test_jars_are_saved_at_most_every_few_seconds():
 
     async def check(stands, fetcher):
         for number in range(50):
-            await _told(fetcher, stands.url(f"/{number}"), of("june"))
+            await _reported(fetcher, stands.url(f"/{number}"), of("june"))
         return sessions.loaded, sessions.saved
 
     loaded, saved = run_over(check, answer, sessions=sessions)
@@ -234,8 +234,8 @@ def test_a_store_of_cookies_that_is_down_keeps_no_page_away(caplog):
             raise StoreUnavailableError("redis", "down")
 
     async def check(stands, fetcher):
-        await _told(fetcher, stands.url(), of("june"))
-        return await _told(fetcher, stands.url(), of("june"))
+        await _reported(fetcher, stands.url(), of("june"))
+        return await _reported(fetcher, stands.url(), of("june"))
 
     with caplog.at_level(logging.WARNING):
         assert run_over(check, sessions=Down()) == "seen=yes"
@@ -252,7 +252,7 @@ def test_the_store_of_cookies_is_not_asked_on_the_event_loop():
             return super().load(queue_key, job)
 
     async def check(stands, fetcher):
-        return await _told(fetcher, stands.url(), of("june"))
+        return await _reported(fetcher, stands.url(), of("june"))
 
     run_over(check, sessions=Elsewhere())
 

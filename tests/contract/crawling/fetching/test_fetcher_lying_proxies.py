@@ -42,9 +42,9 @@ async def error_of(fetcher, url, asked_limits=LIMITS, **options):
 
 def _echo(status):
     async def answer(head, writer):
-        told = head.split(b"Proxy-Authorization: ")[1].split(b"\r\n")[0]
-        writer.write(b"HTTP/1.1 %d said %s\r\nServer: %s\r\n" % (status, told, told))
-        writer.write(b"Content-Length: %d\r\n\r\n" % len(told) + told)
+        reported = head.split(b"Proxy-Authorization: ")[1].split(b"\r\n")[0]
+        writer.write(b"HTTP/1.1 %d said %s\r\nServer: %s\r\n" % (status, reported, reported))
+        writer.write(b"Content-Length: %d\r\n\r\n" % len(reported) + reported)
 
     return answer
 
@@ -106,7 +106,7 @@ def test_a_proxy_that_lies_ends_the_download_and_nobody_learns_the_password(answ
     if scheme == "https":
         assert isinstance(error, ConnectFailedError | FetchTimeoutError)
         assert error.retryable
-    told = "".join(traceback.format_exception(error)) + repr(error) + caplog.text
-    told += repr(msgspec.json.encode(error.answer)) + repr(error.answer)
+    reported = "".join(traceback.format_exception(error)) + repr(error) + caplog.text
+    reported += repr(msgspec.json.encode(error.answer)) + repr(error.answer)
     for secret in (PASSWORD, REPORTED.decode().split()[1]):
-        assert secret not in told
+        assert secret not in reported

@@ -310,10 +310,10 @@ def test_why_a_pool_has_no_proxies_is_reported_with_its_name_and_that_of_the_sec
 
     error = asyncio.run(run())
 
-    for told in (str(error), caplog.text):
-        assert why in told
-        assert "'europe'" in told
-        assert "'proxies'" in told
+    for reported in (str(error), caplog.text):
+        assert why in reported
+        assert "'europe'" in reported
+        assert "'proxies'" in reported
 
 
 def test_an_empty_list_is_read_again_as_soon_as_one_that_could_not_be_read():

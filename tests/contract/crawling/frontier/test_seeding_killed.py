@@ -52,9 +52,9 @@ def test_a_crawl_that_is_killed_again_and_again_does_each_page_once(
         killed_at.append(last)
 
     with started(redis_url, mongo_uri, tenant, "100") as process:
-        told, _ = process.communicate(timeout=120)
+        reported, _ = process.communicate(timeout=120)
     assert process.returncode == 0, killed_at
-    assert told.splitlines()[-1].startswith("done "), killed_at
+    assert reported.splitlines()[-1].startswith("done "), killed_at
 
     nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     queue_key = QueueKey(tenant, "docs", "main")

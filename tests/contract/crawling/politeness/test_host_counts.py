@@ -87,14 +87,14 @@ def test_a_host_that_was_kept_before_anything_was_counted_is_read(redis_connecti
 # ---- which of them refuse or fail ----------------------------------------------------------------
 
 
-def tell(street, tenant: str, host: str, **seen) -> None:
+def announce(street, tenant: str, host: str, **seen) -> None:
     street.hosts.report([HostReport(host=host, tenant=tenant, running=0, **seen)], "w1")
 
 
 def test_hosts_that_refuse_or_fail_are_found_the_latest_first(street, tenant):
-    tell(street, tenant, "well.example", answered=9)
+    announce(street, tenant, "well.example", answered=9)
     for host, seen in (("a.example", {"strained": 1}), ("b.example", {"answered": 1, "failed": 1})):
-        tell(street, tenant, host, **seen)
+        announce(street, tenant, host, **seen)
         street.wait(1)
 
     assert street.hosts.troubled([tenant], 9) == [["b.example", "a.example"]]
@@ -104,9 +104,9 @@ def test_hosts_that_refuse_or_fail_are_found_the_latest_first(street, tenant):
 
 
 def test_trouble_is_each_tenants_own(street, tenant):
-    tell(street, tenant, "a.example", strained=1)
-    tell(street, f"{tenant}b", "b.example", strained=1)
-    tell(street, f"{tenant}b", "a.example", strained=1)
+    announce(street, tenant, "a.example", strained=1)
+    announce(street, f"{tenant}b", "b.example", strained=1)
+    announce(street, f"{tenant}b", "a.example", strained=1)
 
     assert street.hosts.troubled([tenant], 9) == [["a.example"]]
     each = street.hosts.troubled(["nobody", tenant, f"{tenant}b"], 9)
@@ -114,7 +114,7 @@ def test_trouble_is_each_tenants_own(street, tenant):
 
 
 def test_trouble_that_is_over_is_reported_no_more(street, tenant):
-    tell(street, tenant, "a.example", strained=1)
+    announce(street, tenant, "a.example", strained=1)
     street.wait(TROUBLED_SECONDS + 1)
 
     assert street.hosts.troubled([tenant], 9) == [[]]
@@ -122,7 +122,7 @@ def test_trouble_that_is_over_is_reported_no_more(street, tenant):
 
 def test_no_more_than_so_many_hosts_in_trouble_are_kept(street, tenant):
     for number in range(TROUBLED + 5):
-        tell(street, tenant, f"h{number:04}.example", strained=1)
+        announce(street, tenant, f"h{number:04}.example", strained=1)
         street.wait(0.001)
 
     [found] = street.hosts.troubled([tenant], 2 * TROUBLED)

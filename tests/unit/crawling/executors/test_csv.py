@@ -25,9 +25,9 @@ def test_what_the_csv_module_writes_is_read_back(rows, delimiter, encoding):
     csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows(
         [["a", "b", "c"], *rows]
     )
-    told = {"delimiter": delimiter, "encoding": encoding.removesuffix("-sig")}
+    reported = {"delimiter": delimiter, "encoding": encoding.removesuffix("-sig")}
 
-    got = Reader()(spider("csv", **told), page(written.getvalue().encode(encoding)))
+    got = Reader()(spider("csv", **reported), page(written.getvalue().encode(encoding)))
 
     assert got.records == [dict(zip("abc", row, strict=True)) for row in rows]
 
@@ -153,8 +153,8 @@ def test_a_cell_may_lead_to_a_page(read):
 
 
 def test_a_file_of_megabytes_takes_no_more_memory_than_a_few_of_its_rows(read):
-    told = "as long as a product's text is " * 20
-    rows = "".join(f'{n},"Product, {n}",{n}.50,{told}\n' for n in range(8_000))
+    reported = "as long as a product's text is " * 20
+    rows = "".join(f'{n},"Product, {n}",{n}.50,{reported}\n' for n in range(8_000))
     file = page("id,name,price,text\n" + rows)
     by = spider("csv", columns={"id": {"type": "integer"}, "name": {}, "price": {"type": "number"}})
     tracemalloc.start()

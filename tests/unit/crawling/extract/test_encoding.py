@@ -171,13 +171,13 @@ def test_every_label_of_the_standard_is_known(label):
         assert decode(b"a\x80\xff", f"text/html; charset={label}") == "a\uf780\uf7ff"
     else:
         sample = "".join(map(chr, range(32, 127)))
-        told = webencodings.lookup(label).codec_info.name
-        if not told.startswith(("utf-16", "hz")):
-            assert sample.encode(codec).decode(told) == sample
+        reported = webencodings.lookup(label).codec_info.name
+        if not reported.startswith(("utf-16", "hz")):
+            assert sample.encode(codec).decode(reported) == sample
         for byte in range(0xA0, 0x100):
             one = bytes([byte])
-            if len(one.decode(told, "ignore")) == 1 == len(one.decode(codec, "ignore")):
-                assert one.decode(codec) == one.decode(told)
+            if len(one.decode(reported, "ignore")) == 1 == len(one.decode(codec, "ignore")):
+                assert one.decode(codec) == one.decode(reported)
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,9 @@ def test_lambda_reports_its_memory_of_which_the_process_and_its_children_have_so
     assert readings.taken().memory_bytes == 400 * MB
 
 
-@pytest.mark.parametrize(("told", "left"), [(512, 312), (4096, 824)])
-def test_what_infrastructure_says_of_the_pool_counts_where_it_is_less(tmp_path, told, left):
-    machine = Machine(tmp_path, lambda_mb=1024, reported_mb=told)
+@pytest.mark.parametrize(("reported", "left"), [(512, 312), (4096, 824)])
+def test_what_infrastructure_says_of_the_pool_counts_where_it_is_less(tmp_path, reported, left):
+    machine = Machine(tmp_path, lambda_mb=1024, reported_mb=reported)
 
     assert machine.readings().remaining().memory == left * MB
 

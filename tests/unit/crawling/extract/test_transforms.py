@@ -125,7 +125,7 @@ def test_json_in_a_text_may_be_cut_out_before_it_is_read(extract):
 
 
 @pytest.mark.parametrize(
-    ("text", "step", "told"),
+    ("text", "step", "reported"),
     [
         ("12.34", {"number": {"decimal": ",", "thousands": "."}}, "transforms[0].number: '12.34'"),
         ("1,234", {"number": {}}, "no number"),
@@ -133,12 +133,12 @@ def test_json_in_a_text_may_be_cut_out_before_it_is_read(extract):
         ("30.2.2024", {"date": {"formats": ["%d.%m.%Y"]}}, "transforms[0].date: '30.2.2024'"),
     ],
 )
-def test_what_a_step_cannot_read_is_an_error_that_names_it(text, step, told):
+def test_what_a_step_cannot_read_is_an_error_that_names_it(text, step, reported):
     with pytest.raises(ExtractError) as error:
         after(text, step)
 
     assert error.value.field == "it"
-    assert told in str(error.value)
+    assert reported in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -268,15 +268,15 @@ def test_two_that_look_after_the_same_seed_store_one_request(world):
         (Dead("PageGone: 404", "PageGone"), SeedState.FAILED, "is dead: PageGone: 404"),
     ],
 )
-@pytest.mark.parametrize("told", [True, False], ids=["told", "found out"])
+@pytest.mark.parametrize("reported", [True, False], ids=["told", "found out"])
 def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_reporting(
-    world, outcome, state, why, told
+    world, outcome, state, why, reported
 ):
     world.add(1)
     world.dispatch()
-    world.work(lambda _: outcome, told=told)
+    world.work(lambda _: outcome, reported=reported)
     late(world)
-    assert world.look_after() == (0 if told else 1)
+    assert world.look_after() == (0 if reported else 1)
 
     [seed] = world.kept()
     assert seed.state is state

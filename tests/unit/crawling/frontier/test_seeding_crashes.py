@@ -36,7 +36,7 @@ def act(world: SeedWorld, what: str, numbers: list[int], **ports: object) -> Non
         case "work":
             claims = world.claim(world.now + timedelta(minutes=5))
             done = claims[: len(numbers)]
-            world.settle([(claim, Done(())) for claim in done], told=len(numbers) % 2 == 0)
+            world.settle([(claim, Done(())) for claim in done], reported=len(numbers) % 2 == 0)
 
 
 @examples(2.5)

@@ -138,11 +138,11 @@ def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
     first = ask(mine, world, DOCS, a=100)[HOST]
     second = ask(mine, world, OTHER, a=100)[HOST]
     mine.saw((HOST, "acme"), 0.5, None)
-    told = {(one.host, one.tenant): one.answered for one in mine.take_reports()}
+    reported = {(one.host, one.tenant): one.answered for one in mine.take_reports()}
 
     assert (first.count, second.count) == (5, 0)
     assert [args[0][0].tenant for args in hosts.of("reserve")] == ["default", "acme"]
-    assert told == {KEY: 0, (HOST, "acme"): 1}
+    assert reported == {KEY: 0, (HOST, "acme"): 1}
 
 
 def test_a_host_grants_no_slot_until_its_back_off_is_over(world):
@@ -299,10 +299,10 @@ def test_of_hosts_that_were_reported_of_nothing_is_kept(world):
 def test_a_timeline_reports_what_a_request_waits_for():
     whys = ("rate", "concurrency", "share", "back-off", "away", "robots", "what is to come")
 
-    told = [reason(why) for why in whys]
+    reported = [reason(why) for why in whys]
 
-    assert len(set(told)) == len(whys)
-    assert all(one.startswith("put aside") for one in told)
+    assert len(set(reported)) == len(whys)
+    assert all(one.startswith("put aside") for one in reported)
 
 
 def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_counts_as_no_overload(world):

@@ -22,7 +22,7 @@ def client(world, hosts=None) -> PolitenessClient:
     )
 
 
-def tell(mine: PolitenessClient) -> None:
+def announce(mine: PolitenessClient) -> None:
     """As a worker does."""
     reports = mine.take_reports()
     try:
@@ -39,9 +39,9 @@ def test_a_back_off_that_could_not_be_reported_is_reported_next_and_is_no_longer
     mine = client(world, Failing(world.hosts, report=1))
     mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
 
-    tell(mine)
+    announce(mine)
     clock.passes(15)
-    tell(mine)
+    announce(mine)
 
     [state] = world.hosts.states([HOST])
     assert state.strain == 1
@@ -69,11 +69,11 @@ def test_what_one_host_could_not_be_reported_is_reported_next_and_of_the_others_
     mine = client(world, hosts)
     for host in (HOST, "other.example"):
         mine.saw((host, KEY[1]), 0.0, ThrottledError("answered 503", status=503))
-    tell(mine)
+    announce(mine)
     assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [0, 1]
 
     hosts.away = ""
-    tell(mine)
+    announce(mine)
 
     assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [1, 1]
     assert mine.take_reports() == []
@@ -83,7 +83,7 @@ def test_answers_that_could_not_be_reported_are_reported_with_the_later_ones(wor
     mine = client(world, Broken())
     mine.saw(KEY, 1.0, None)
     mine.saw(KEY, 2.0, None)
-    tell(mine)
+    announce(mine)
     mine.saw(KEY, 6.0, None)
 
     [report] = mine.take_reports()
@@ -99,10 +99,10 @@ def test_permits_whose_end_could_not_be_reported_are_given_back_with_the_next_re
     clock.passes(2)
     assert world.hosts.states([HOST])[0].running > 0
 
-    tell(mine)
-    tell(mine)
+    announce(mine)
+    announce(mine)
     assert world.hosts.states([HOST])[0].running > 0
-    tell(mine)
+    announce(mine)
 
     assert world.hosts.states([HOST])[0].running == 0
 
@@ -113,9 +113,9 @@ def test_of_what_cannot_be_reported_as_much_is_kept_as_there_is_room_for(world):
     for n in range(MOST_UNREPORTED + 50):
         mine.saw((f"h{n}.example", "default"), 0.1, None)
         if n % 500 == 0:
-            tell(mine)
-    tell(mine)
-    tell(mine)
+            announce(mine)
+    announce(mine)
+    announce(mine)
 
     assert len(mine.take_reports()) == MOST_UNREPORTED
 

@@ -346,13 +346,13 @@ def test_a_worker_remembers_few_causes(world):
     site = Site(world, remembered=3)
     site.web.answers = {f"{url}robots.txt": ServerFaultError("hung up") for url in urls}
 
-    def told(url: str) -> str:
+    def reported(url: str) -> str:
         with pytest.raises(RobotsUnknownError) as caught:
             site.check(url)
         return str(caught.value)
 
-    assert all("hung up" in told(url) for url in urls)
-    assert ["hung up" in told(url) for url in urls] == [False] * 6 + [True] * 3
+    assert all("hung up" in reported(url) for url in urls)
+    assert ["hung up" in reported(url) for url in urls] == [False] * 6 + [True] * 3
 
 
 def test_a_worker_remembers_few_ports_of_a_host(world):

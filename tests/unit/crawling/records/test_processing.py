@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from tests.kit.config import Field, Rule, Spider
-from tests.kit.records import LONGEST_TOLD, MOST_REPORTED, SchemaValidator, key_of, prepare
+from tests.kit.records import LONGEST_REPORTED, MOST_REPORTED, SchemaValidator, key_of, prepare
 from tests.kit.requests import Body, Claim, Entry, Request
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -69,9 +69,9 @@ def test_what_is_rejected_names_record_and_field_and_leaves_no_gap():
 def test_of_several_problems_the_first_is_reported_with_how_many_there_are():
     schema = {"required": ["a", "b", "c"]}
 
-    (told,) = ready(Rule(schema=schema, fields=PLAIN.fields), [{}]).rejected
+    (reported,) = ready(Rule(schema=schema, fields=PLAIN.fields), [{}]).rejected
 
-    assert told == "record 0, a: is missing (and 2 more)"
+    assert reported == "record 0, a: is missing (and 2 more)"
 
 
 def test_what_is_reported_is_bounded_and_what_is_counted_is_not():
@@ -80,7 +80,7 @@ def test_what_is_reported_is_bounded_and_what_is_counted_is_not():
     found = ready(STRICT, reversed(wrong))
 
     assert (len(found.rejected), found.rejected_count) == (MOST_REPORTED, 1_001)
-    assert max(map(len, found.rejected)) <= LONGEST_TOLD
+    assert max(map(len, found.rejected)) <= LONGEST_REPORTED
 
 
 def test_a_later_part_goes_on_where_the_one_before_ended():

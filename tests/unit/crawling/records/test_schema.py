@@ -43,7 +43,7 @@ def validator():
     return SchemaValidator()
 
 
-def told(validator, schema, fields):
+def reported(validator, schema, fields):
     return [str(problem) for problem in validator.problems(schema, fields)]
 
 
@@ -78,11 +78,11 @@ def test_a_right_record_has_no_problems(validator):
     ids=lambda value: None if isinstance(value, list) else next(reversed(value), "nothing"),
 )
 def test_a_wrong_record_is_reported_field_by_field(validator, fields, problems):
-    assert sorted(told(validator, SCHEMA, fields)) == sorted(problems)
+    assert sorted(reported(validator, SCHEMA, fields)) == sorted(problems)
 
 
 def test_no_value_of_a_record_is_quoted_however_large(validator):
-    (problem,) = told(
+    (problem,) = reported(
         validator, {"properties": {"html": {"type": "number"}}}, {"html": "x" * 10**6}
     )
 
@@ -109,7 +109,7 @@ def test_of_a_large_wrong_record_the_first_error_is_reported_at_once(validator):
     record = {"all": list(range(200_000))}
     started = time.process_time()
 
-    problems = told(validator, schema, record)
+    problems = reported(validator, schema, record)
 
     assert problems == ['all[0]: is not of type "string"']
     assert time.process_time() - started < 5
@@ -117,7 +117,7 @@ def test_of_a_large_wrong_record_the_first_error_is_reported_at_once(validator):
 
 @pytest.mark.parametrize("value", [b"bytes", object()])
 def test_a_record_that_is_not_normalised_is_refused(validator, value):
-    (problem,) = told(validator, {"properties": {"a": {"type": "string"}}}, {"a": value})
+    (problem,) = reported(validator, {"properties": {"a": {"type": "string"}}}, {"a": value})
 
     assert problem.startswith(": cannot be checked: ")
 
@@ -215,7 +215,7 @@ def test_of_alternatives_that_do_not_fit_each_is_reported(validator, schema, val
 
 
 def test_a_record_of_an_unusable_schema_is_refused_not_stored_unchecked(validator):
-    (problem,) = told(validator, {"$ref": "https://evil.example/s.json"}, {"a": 1})
+    (problem,) = reported(validator, {"$ref": "https://evil.example/s.json"}, {"a": 1})
 
     assert problem.startswith("schema: cannot be used: $ref: must lead to")
 
@@ -228,7 +228,7 @@ def test_names_that_look_like_keywords_are_data(validator):
     }
 
     assert refused(validator, schema) == []
-    assert told(validator, schema, {"$ref": "https://a.example", "$id": 1}) == []
+    assert reported(validator, schema, {"$ref": "https://a.example", "$id": 1}) == []
 
 
 def nested(levels):
@@ -278,7 +278,7 @@ def test_a_pattern_takes_time_by_the_length_of_the_text_only(validator):
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
     started = time.process_time()
 
-    assert told(validator, schema, {"a": "a" * 1_000_000 + "!"})
+    assert reported(validator, schema, {"a": "a" * 1_000_000 + "!"})
 
     assert time.process_time() - started < 10
 

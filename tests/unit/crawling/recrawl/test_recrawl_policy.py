@@ -310,7 +310,7 @@ class Reported:
 def simulate(interval_after, rates: list[float], days: float, first: float) -> Reported:
     """Visit pages that change at these rates a second, at random (Poisson)."""
     chance = random.Random(7)
-    span, told, fresh, age = days * DAY, Reported(0, 0, 0, 0), 0.0, 0.0
+    span, reported, fresh, age = days * DAY, Reported(0, 0, 0, 0), 0.0, 0.0
     for rate in rates:
         at, interval, change = 0.0, first, chance.expovariate(rate)
         while at < span:
@@ -321,12 +321,12 @@ def simulate(interval_after, rates: list[float], days: float, first: float) -> R
             age += (visited - since) ** 2 / 2
             while change <= visited:
                 change += chance.expovariate(rate)
-            told.downloads += 1
-            told.caught += changed
+            reported.downloads += 1
+            reported.caught += changed
             interval, at = interval_after(interval, visited - at, changed), visited
-    told.fresh = fresh / span / len(rates)
-    told.age_hours = age / span / len(rates) / HOUR
-    return told
+    reported.fresh = fresh / span / len(rates)
+    reported.age_hours = age / span / len(rates) / HOUR
+    return reported
 
 
 def ours(interval: float, passed: float, changed: bool) -> float:

@@ -57,7 +57,7 @@ def claim(number: int, **changes: object) -> Claim:
     return Claim(request=request, entry=Entry(number, "docs", 0), token="t", attempt=1)
 
 
-def told(place: Place, *claims: Claim, visits: object = None) -> dict:
+def reported(place: Place, *claims: Claim, visits: object = None) -> dict:
     given = visits or place.visits
     return prepare(given, DOCS, place.world.biz, claims, by_number)
 
@@ -69,25 +69,25 @@ def known(number: int, **changes: object) -> Visit:
 def test_a_worker_is_reported_what_is_known_of_its_pages(place):
     place.visits.saw(DOCS, place.world.biz, [known(1), known(2, validators=Validators())])
 
-    found = told(place, claim(1), claim(2), claim(3), claim(4, method="POST"))
+    found = reported(place, claim(1), claim(2), claim(3), claim(4, method="POST"))
 
     assert found == {
         1: Recollection(key=known(1).key, previous=known(1), validators=Validators(etag='"1"')),
         2: Recollection(key=known(2).key, previous=known(2, validators=Validators())),
         3: Recollection(key=key_of(url(3)).hex()),
     }
-    assert told(place) == {}
-    assert told(place, claim(4, headers={"cookie": "x"})) == {}
+    assert reported(place) == {}
+    assert reported(place, claim(4, headers={"cookie": "x"})) == {}
 
 
 def test_a_biz_that_does_not_recrawl_asks_for_nothing(place):
     place.world.tree = make_tree(make_biz())
 
-    assert told(place, claim(1), visits=Broken()) == {}
+    assert reported(place, claim(1), visits=Broken()) == {}
 
 
 def test_while_nothing_can_be_known_nothing_is_remembered(place):
-    assert told(place, claim(1), visits=Broken()) == {}
+    assert reported(place, claim(1), visits=Broken()) == {}
     assert len(place.world.warnings) == 1
 
 
@@ -96,7 +96,7 @@ def test_a_page_that_is_read_again_and_again_is_remembered(place):
     page = Page(url=url(1), status=200, headers={"etag": '"2"'}, body=b"x")
     steps = [(page, "aa"), (page, "bb"), (replace(page, status=304, headers={}), "")]
     for answer, content in steps:
-        recollection = told(place, claim(1))[1]
+        recollection = reported(place, claim(1))[1]
         body = claim(1).request.body
         visit = seen(biz, recollection, body, answer, content, now)
         place.visits.saw(DOCS, biz, [visit])
@@ -124,7 +124,7 @@ def test_a_page_lives_from_visit_to_visit(place):
         place.world.now = visit.next_at
         assert place.tick() == 1
         gaps.append(visit.interval_seconds / 3_600)
-        recollection = told(place, claim(1))[1]
+        recollection = reported(place, claim(1))[1]
         page = Page(url=url(1), status=200, headers={}, body=b"")
         content = f"{min(round_number, 15):04x}"
         body = claim(1).request.body
@@ -165,9 +165,9 @@ def test_all_pages_are_reported_together(place):
     place.know(1, 2, saved=3, visits=4)
     place.know(3, next_at=START + DAY)
 
-    told = totals(place.visits, place.world.tree, "default", "docs", START)
+    reported = totals(place.visits, place.world.tree, "default", "docs", START)
 
-    assert told == VisitTotals(pages=3, visits=9, changes=0, saved=6, due=2)
+    assert reported == VisitTotals(pages=3, visits=9, changes=0, saved=6, due=2)
     other = totals(place.visits, place.world.tree, "acme", "docs", START)
     assert other == VisitTotals()
 

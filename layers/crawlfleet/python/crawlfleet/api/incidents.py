@@ -80,8 +80,8 @@ def incident_view(incident: Incident) -> IncidentView:
         opened_at=None if incident.opened_at is None else at(incident.opened_at),
         over_at=None if incident.over_at is None else at(incident.over_at),
         returns=incident.returns,
-        told=None if people.told is None else people.told.value,
-        told_at=None if people.told_at is None else at(people.told_at),
+        told=None if people.notified is None else people.notified.value,
+        told_at=None if people.notified_at is None else at(people.notified_at),
         owed=None if people.owed is None else people.owed.value,
         do=advised(incident),
     )

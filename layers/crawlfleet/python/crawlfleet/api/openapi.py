@@ -124,10 +124,10 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
         answer["content"] = {"application/json": {"schema": _reference(view)}}
     elif status == 200:
         answer["content"] = {"application/json": {"schema": {"type": "object"}}}
-    if route.told:
+    if route.reported:
         answer["headers"] = {
             header.name: {"description": header.meaning, "schema": header.shape}
-            for header in route.told
+            for header in route.reported
         }
     return answer
 

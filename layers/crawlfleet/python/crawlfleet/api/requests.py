@@ -270,7 +270,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Submit one page, or up to 1,000, to be downloaded. Each entry is answered.",
         body=(Submission, Batch),
         headers=(_KEY,),
-        told=(_REPEATED,),
+        reported=(_REPEATED,),
         answers={202: BatchView},
         problems=(*ANY, 409, 413, 422, 429),
     ),

@@ -87,8 +87,8 @@ def document_of(error: Exception) -> ProblemDocument:
         detail = str(error)
     elif status == 503:
         # What is wrong inside is for the log: it may name addresses, secrets, other tenants.
-        told = "the call was not done, or not in whole; try again."
-        detail = f"{_part(error)} cannot be used now: {told}"
+        reported = "the call was not done, or not in whole; try again."
+        detail = f"{_part(error)} cannot be used now: {reported}"
     else:
         detail = str(error)
     name = type(error).__name__.removesuffix("Error") if status != 500 else "Internal"

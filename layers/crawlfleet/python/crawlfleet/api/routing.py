@@ -112,7 +112,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
-    told: tuple[Parameter, ...] = ()
+    reported: tuple[Parameter, ...] = ()
     open: bool = False
 
     @property

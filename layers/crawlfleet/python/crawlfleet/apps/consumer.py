@@ -66,9 +66,9 @@ from crawlfleet.worker.worker import Worker
 def machine_readings(parts: Parts) -> MachineReadings:
     """Of this machine; the pool's memory counts where it is less than the function's."""
     settings = parts.settings
-    told = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
+    reported = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
     return MachineReadings(
-        lambda_mb=function_memory_mb(os.environ), reported_mb=told[0] if told else None
+        lambda_mb=function_memory_mb(os.environ), reported_mb=reported[0] if reported else None
     )
 
 

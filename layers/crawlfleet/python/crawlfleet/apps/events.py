@@ -233,10 +233,14 @@ class EventStarts:
         except (RejectedError, NoConfigurationError) as error:
             return self._refuse(event, error)
         wake_for(job, self._parts.workers, self._parts.waker)
-        told: dict[str, int | str] = {"job": job.name, "tasks": job.size, "state": job.state.value}
+        reported: dict[str, int | str] = {
+            "job": job.name,
+            "tasks": job.size,
+            "state": job.state.value,
+        }
         whose = {"tenant": job.tenant, "biz": job.biz, "spider": str(job.spider)}
-        self._parts.log.info("started by an event", extra={**told, **whose})
-        return told
+        self._parts.log.info("started by an event", extra={**reported, **whose})
+        return reported
 
     def _refuse(self, event: Mapping[str, Any], error: Exception) -> dict[str, int | str]:
         why = str(error)[:_LONGEST_START]

@@ -200,7 +200,7 @@ class Monitor:
             )
         self._emitter.emit(seen, MonitorLimits() if tree is None else tree.stage.monitor)
         self._alarms.look(seen, tree)
-        return self._told(seen)
+        return self._reported(seen)
 
     def _blind(self, error: CrawlfleetError, refused: str | None) -> Sample:
         """Without so much as the address or password of Redis, which the secret store has."""
@@ -212,7 +212,7 @@ class Monitor:
             unread=(Unread(what="everything", why=str(error)),),
         )
 
-    def _told(self, seen: Sample) -> dict[str, object]:
+    def _reported(self, seen: Sample) -> dict[str, object]:
         unwell = {f"{look.part}:{look.name}": look.error for look in seen.parts if look.error}
         if unwell:
             self._parts.log.warning("parts are not well", extra={"unwell": unwell})

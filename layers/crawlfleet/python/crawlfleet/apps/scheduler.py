@@ -189,7 +189,7 @@ class Scheduler:
     def scale(self, alarms: Sequence[Alarm]) -> dict[str, int]:
         """Have as many workers as there should be, at once."""
         self._clock.sync()
-        done = {"alarms": len(alarms), **_told(self._scale())}
+        done = {"alarms": len(alarms), **_reported(self._scale())}
         said = {"said": [msgspec.to_builtins(alarm) for alarm in alarms]}
         self._parts.log.info("scaled", extra={**done, **said})
         return done
@@ -288,7 +288,7 @@ class Scheduler:
         """Have as many workers as there should be; ``done`` is told what came of it."""
         with self._faults.within(TickPart.SCALING, "consumers could not be started"):
             before = dict(done)
-            done |= _told(self._scale())
+            done |= _reported(self._scale())
             for key in [key for key in done if key.startswith("started")]:
                 done[key] += before.get(key, 0)
 
@@ -298,17 +298,17 @@ class Scheduler:
         )
 
 
-def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
+def _reported(found: Mapping[str, Scaled]) -> dict[str, int]:
     """What came of scaling, for the answer and the log; of further pools as ``wanted@large``."""
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for pool, scaled in found.items():
         at = "" if pool == MAIN_POOL else f"@{pool}"
-        told |= {f"wanted{at}": scaled.target.needed, f"kept{at}": scaled.target.kept}
-        told[f"live{at}"] = scaled.live
+        reported |= {f"wanted{at}": scaled.target.needed, f"kept{at}": scaled.target.kept}
+        reported[f"live{at}"] = scaled.live
         if scaled.limit is not None:
-            told[f"limit{at}"] = scaled.limit
-        told[f"started{at}"] = scaled.started
-    return told
+            reported[f"limit{at}"] = scaled.limit
+        reported[f"started{at}"] = scaled.started
+    return reported
 
 
 @lru_cache(maxsize=1)

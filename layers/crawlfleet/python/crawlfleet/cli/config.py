@@ -191,7 +191,7 @@ def config() -> None:
 @_json
 def validate(folder: Path, as_json: bool) -> None:
     """Check every file of FOLDER; needs no AWS."""
-    with _told(as_json, changes=False, folder=True):
+    with _reported(as_json, changes=False, folder=True):
         problems = validate_folder(folder)
         if problems:
             raise ConfigError(problems)
@@ -216,7 +216,7 @@ def push(
     folder: Path, stage: str, state: Path | None, delete: bool, yes: bool, as_json: bool
 ) -> None:
     """Put FOLDER in force. All of it is checked first; one mistake refuses the whole."""
-    with _told(as_json, folder=True):
+    with _reported(as_json, folder=True):
         documents, check = _sound_folder(folder), reader_check()
         client = stage_client(stage, state)
         _warn_of_resolvers(documents)
@@ -262,7 +262,7 @@ def pull(folder: Path, stage: str, state: Path | None, yes: bool, as_json: bool)
 
     Comments are not stored in the config centre: a file that is overwritten loses its own.
     """
-    with _told(as_json):
+    with _reported(as_json):
         stored = read_documents(stage_client(stage, state), stage)
         here = read_folder(folder) if folder.exists() else {}
         changed = {path: text for path, text in stored.items() if here.get(path) != compact(text)}
@@ -281,7 +281,7 @@ def pull(folder: Path, stage: str, state: Path | None, yes: bool, as_json: bool)
 @_json
 def diff(folder: Path, stage: str, state: Path | None, as_json: bool) -> None:
     """Show what pushing FOLDER (with --delete) would change. Exits with 1 when something would."""
-    with _told(as_json, changes=False):
+    with _reported(as_json, changes=False):
         wanted = read_folder(folder)
         stored = read_documents(stage_client(stage, state), stage)
         lines = list(_differences(stored, wanted, stage, str(folder)))
@@ -400,7 +400,7 @@ def _say(as_json: bool, facts: Mapping[str, object], sentence: str) -> None:
 
 
 @contextmanager
-def _told(as_json: bool, *, changes: bool = True, folder: bool = False) -> Iterator[None]:
+def _reported(as_json: bool, *, changes: bool = True, folder: bool = False) -> Iterator[None]:
     """Turn our errors into what is printed and the exit code.
 
     ``changes`` for those that write, ``folder`` for those that judge a whole folder.

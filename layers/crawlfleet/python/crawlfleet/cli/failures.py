@@ -79,7 +79,7 @@ _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
 }
 
 
-def tell(error: CrawlfleetError, command: str = "") -> int:
+def report(error: CrawlfleetError, command: str = "") -> int:
     """Say on standard error what went wrong and what to do next; the exit code.
 
     ``command`` is the one that failed, by its first word.

@@ -297,8 +297,8 @@ def retry(fleet: "Client", biz: str, name: str, current: bool, as_json: bool) ->
 
 
 def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
-    with _bar(hidden=as_json) as told:
-        found = fleet.wait_job(biz, name, timeout, progress=told)
+    with _bar(hidden=as_json) as reported:
+        found = fleet.wait_job(biz, name, timeout, progress=reported)
     if as_json:
         emit(found)
     else:
@@ -312,11 +312,11 @@ def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: boo
 @contextmanager
 def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
     """A bar of the tasks that have ended, with how long the others will take."""
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def trouble(found: "Job") -> None:
-        if found.trouble and found.trouble not in told and not hidden:
-            told.add(found.trouble)
+        if found.trouble and found.trouble not in reported and not hidden:
+            reported.add(found.trouble)
             note(found.trouble)
 
     if hidden or not sys.stderr.isatty():

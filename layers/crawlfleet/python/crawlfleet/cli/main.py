@@ -15,7 +15,7 @@ import click
 
 from crawlfleet import __version__
 from crawlfleet.cli.console import Exit
-from crawlfleet.cli.failures import tell
+from crawlfleet.cli.failures import report
 from crawlfleet.kernel.errors import CrawlfleetError
 
 _INTERRUPTED: Final = 130
@@ -124,7 +124,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except CrawlfleetError as error:
-        return tell(error, "".join(given[:1]))
+        return report(error, "".join(given[:1]))
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return _INTERRUPTED

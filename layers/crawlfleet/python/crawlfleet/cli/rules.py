@@ -57,11 +57,11 @@ def show_yield(trial: Trial, name: str, records: int, *, follows: bool) -> None:
         )
 
 
-def _report_of(told: tuple[str, ...], count: int, what: str) -> None:
-    for one in told:
+def _report_of(reported: tuple[str, ...], count: int, what: str) -> None:
+    for one in reported:
         note(f"{what}: {one}")
-    if count > len(told):
-        note(f"{what}: {count - len(told):,} more")
+    if count > len(reported):
+        note(f"{what}: {count - len(reported):,} more")
 
 
 def advice(problem: Problem) -> str:
@@ -312,9 +312,9 @@ def _page(wanted: Wanted) -> dict[str, Any]:
     file = saved_page(wanted.page)
     size = file.stat().st_size
     if size > LARGEST_PAGE:
-        told = f"has {size:,} bytes; {LARGEST_PAGE:,} are the most that is sent along"
+        reported = f"has {size:,} bytes; {LARGEST_PAGE:,} are the most that is sent along"
         hint = "without --remote larger ones can be tried"
-        raise ConfigError((Problem(wanted.page, f"{told}: {hint}"),))
+        raise ConfigError((Problem(wanted.page, f"{reported}: {hint}"),))
     return {"page": file.read_bytes(), "page_url": wanted.url, "content_type": type_of(file)}
 
 

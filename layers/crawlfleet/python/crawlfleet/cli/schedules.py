@@ -279,7 +279,7 @@ def _show(found: "Sequence[Schedule]") -> None:
 def _rest(found: "Schedule") -> list[tuple[str, object]]:
     """What there is to a schedule beside its line of the table."""
     outcome = found.last_outcome
-    told: dict[str, object] = {
+    reported: dict[str, object] = {
         "version": found.version,
         "put": moment(found.put_at),
         "overlap": found.overlap,
@@ -293,7 +293,7 @@ def _rest(found: "Schedule") -> list[tuple[str, object]]:
         "last job": None if outcome is None else outcome.job,
         "why": None if outcome is None else outcome.why,
     }
-    return [(name, value) for name, value in told.items() if value not in (None, "")]
+    return [(name, value) for name, value in reported.items() if value not in (None, "")]
 
 
 def _what(found: "Schedule") -> str:

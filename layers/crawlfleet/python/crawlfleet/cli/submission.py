@@ -266,7 +266,7 @@ def submit(
         "client_ids": client_id,
         "idempotency_key": idempotency_key,
         "timeout": None if source is None else math.inf if timeout is None else timeout,
-        "on_wait": None if source is None else _Waiting(biz, report).told,
+        "on_wait": None if source is None else _Waiting(biz, report).reported,
     }
     try:
         _send(fleet, biz, entries, report, options)
@@ -302,7 +302,7 @@ class _Waiting:
         self._report = report
         self._said_at = -1
 
-    def told(self, seconds: float) -> None:
+    def reported(self, seconds: float) -> None:
         """Hear of a pause."""
         if self._said_at != self._report.accepted:
             self._said_at = self._report.accepted
@@ -324,15 +324,15 @@ def _no_room(biz: str, error: BacklogFullError, report: Report) -> NoRoomError:
 def _send(
     fleet: "Client", biz: str, entries: Entries, report: Report, options: dict[str, Any]
 ) -> None:
-    told = 0
+    reported = 0
 
     def report_unsent(before: float) -> None:
         """Note the lines that were not sent, up to that one: in their order among the others."""
-        nonlocal told
-        while told < len(entries.refusals) and entries.refusals[told].line < before:
-            unsent = entries.refusals[told]
+        nonlocal reported
+        while reported < len(entries.refusals) and entries.refusals[reported].line < before:
+            unsent = entries.refusals[reported]
             report.refuse(f"line {unsent.line}", unsent.message, None, {"detail": unsent.message})
-            told += 1
+            reported += 1
 
     with progress("submitted") as advance:
         try:

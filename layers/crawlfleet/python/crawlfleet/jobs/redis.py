@@ -14,7 +14,7 @@ _KEPT_MS: Final = int(ANNOUNCED_SECONDS * 1000)
 #: Announced in one call, and so perhaps of one moment; told in one answer. The second is the larger
 #: by so much that calls of the same millisecond do not fill an answer either.
 _CHUNK: Final = 100
-_TOLD: Final = 1_000
+_REPORTED: Final = 1_000
 
 
 class RedisCancellations:
@@ -38,7 +38,7 @@ class RedisCancellations:
 
     def heard(self, since: int = 0) -> Announced:
         """See ports.Cancellations.heard."""
-        answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _TOLD)
+        answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _REPORTED)
         with self._redis.translated():
             reached, *names = several(answer)
             jobs = [_key(text(name).decode()) for name in names]

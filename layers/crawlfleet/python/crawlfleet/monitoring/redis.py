@@ -17,7 +17,7 @@ SLOW_LOG: Final = 128
 RECENT_SECONDS: Final = 60
 
 #: Figures of one INFO, whole or missing together.
-_TOLD: Final = (
+_REPORTED: Final = (
     metrics.MEMORY_BYTES,
     metrics.MEMORY_RATIO,
     metrics.CONNECTIONS,
@@ -37,7 +37,7 @@ def look(redis: RedisConnection, client: Redis) -> Figures:
     """
     figures = Figures()
     figures.put(metrics.LATENCY, _latency(redis, client))
-    figures.ask(_TOLD, lambda: read_info(figures, _info(redis, client)))
+    figures.ask(_REPORTED, lambda: read_info(figures, _info(redis, client)))
     figures.ask((metrics.SLOW_OPERATIONS,), lambda: _slow(figures, redis, client))
     return figures
 

@@ -78,7 +78,7 @@ class DupeFilter(BaseDupeFilter):
     def __init__(self, crawler: "Crawler", *, debug: bool = False) -> None:
         self._crawler = crawler
         self._debug = debug
-        self._told = False
+        self._reported = False
 
     @classmethod
     def from_crawler(cls, crawler: "Crawler") -> Self:
@@ -97,10 +97,10 @@ class DupeFilter(BaseDupeFilter):
 
     def log(self, request: "Request", spider: "Spider") -> None:
         """Count a request that was filtered; the first one is told, or each in debug."""
-        if self._debug or not self._told:
+        if self._debug or not self._reported:
             more = "" if self._debug else " (no more are told: DUPEFILTER_DEBUG tells all)"
             _log.debug("Filtered duplicate request: %s%s", request, more, extra={"spider": spider})
-            self._told = True
+            self._reported = True
         if self._crawler.stats is not None:
             self._crawler.stats.inc_value("dupefilter/filtered")
 

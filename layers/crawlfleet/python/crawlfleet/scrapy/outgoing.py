@@ -33,7 +33,7 @@ class SendBuffer:
         self._waiting: list[tuple[Pushed, Request]] = []
         # Insertion order is age.
         self._known: dict[bytes, None] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         #: Requests that JSON cannot hold.
         self.local: deque[Request] = deque()
 
@@ -60,8 +60,8 @@ class SendBuffer:
 
         It is lost when the process ends, so people are told which key it was, once for each.
         """
-        if reason.place not in self._told and len(self._told) < TOGETHER:
-            self._told.add(reason.place)
+        if reason.place not in self._reported and len(self._reported) < TOGETHER:
+            self._reported.add(reason.place)
             _log.warning(
                 "%s stays in this process, which loses it when it ends: %s (no more are told of "
                 "this key; the stat scheduler/unserializable counts)",

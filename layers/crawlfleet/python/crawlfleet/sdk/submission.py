@@ -342,19 +342,21 @@ class Submissions(Calls):
             ) from error
 
     def _one(self, answer: Answer, url: str) -> Submitted:
-        told = self._read(answer, SubmissionAnswer)
-        if told.error is not None:
-            raise error_of(told.error.status or 400, told.error)
-        if told.id is None:
+        reported = self._read(answer, SubmissionAnswer)
+        if reported.error is not None:
+            raise error_of(reported.error.status or 400, reported.error)
+        if reported.id is None:
             raise self._strange(answer, "an acceptance without an id")
-        return Submitted(index=0, url=url, id=told.id, state=told.state, repeated=told.repeated)
+        return Submitted(
+            index=0, url=url, id=reported.id, state=reported.state, repeated=reported.repeated
+        )
 
     def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
         if timeout is None and on_wait is None:
             return None
         seconds = math.inf if timeout is None else timeout
         return Patience(
-            until=self._clock.monotonic() + seconds, told=on_wait or (lambda _seconds: None)
+            until=self._clock.monotonic() + seconds, reported=on_wait or (lambda _seconds: None)
         )
 
 

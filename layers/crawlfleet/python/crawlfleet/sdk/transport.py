@@ -108,7 +108,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     until: float
-    told: Callable[[float], None]
+    reported: Callable[[float], None]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +216,7 @@ class Transport:
                         raise error_of(status, problem, retry_after)
                     pause = self._retries.pause(attempt, retry_after)
                     pause = min(pause, LONGEST_PAUSE_FOR_ROOM, left)
-                    patience.told(pause)
+                    patience.reported(pause)
                     self._clock.sleep(pause)
                     continue
                 too_long = (retry_after or 0.0) > self._retries.patience_seconds

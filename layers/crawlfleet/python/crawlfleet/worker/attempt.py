@@ -20,7 +20,7 @@ from crawlfleet.crawling.frontier.offers import problem_with_seed, spec_of_link
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards, NoSlotError
 from crawlfleet.crawling.records.coverage import coverage_of
-from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
+from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
 from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.crawling.recrawl.policy import NOT_MODIFIED, PageContent
 from crawlfleet.kernel.errors import (
@@ -267,7 +267,7 @@ class Parser:
         given = self._services.executors.read(spider, page, leased.claim.request.body)
         records: list[Record] = []
         links: dict[tuple[str, str], Link] = {}
-        told: list[str] = []
+        reported: list[str] = []
         content = None if leased.known is None else PageContent(spider)
         reported_count = stored = index = place = 0
         more = True
@@ -298,7 +298,7 @@ class Parser:
                 if len(links) < self._most_links:
                     links.setdefault((one.url, one.rule), one)
             skipped = [str(one) for one in (*found, *unfit) if isinstance(one, Skipped)]
-            told += [*part.rejected, *skipped][: MOST_REPORTED - len(told)]
+            reported += [*part.rejected, *skipped][: MOST_REPORTED - len(reported)]
             reported_count += part.rejected_count + len(skipped)
             # What has not even a normal form has no fields to count.
             read = [*(record.fields for record in part.records), *part.unfit]
@@ -318,7 +318,7 @@ class Parser:
             page.status,
             links=tuple(links.values()),
             stored=stored,
-            rejected=tuple(told),
+            rejected=tuple(reported),
             rejected_count=reported_count,
             visit=None if content is None else self._visit(leased, page, content.digest(page)),
         )
@@ -348,7 +348,7 @@ class Parser:
                 spec = spec_of_link(leased.claim, link)
                 problem = problem_with_seed(leased.biz, spec, self._services.clock())
                 if problem is not None:
-                    unfit.append(Skipped(f"link {link.url[:LONGEST_TOLD]}", str(problem)))
+                    unfit.append(Skipped(f"link {link.url[:LONGEST_REPORTED]}", str(problem)))
                     continue
             fit.append(link)
         return fit, unfit

@@ -118,7 +118,7 @@ class ThroughputMeter:
         self._steady = steady
         #: Of all lanes together, from the first moment on.
         self._whole = _Account(steady(), 0.0)
-        self._told = _Account(steady(), 0.0)
+        self._reported = _Account(steady(), 0.0)
         self._queues: dict[str, _Account] = {}
 
     async def timed(
@@ -160,13 +160,13 @@ class ThroughputMeter:
         """
         now = self._steady()
         self._whole.run(now, 0)
-        whole, told = self._whole, self._told
-        passed, spent = now - told.since, whole.spent - told.spent
-        if passed < LEAST_SECONDS or whole.ended - told.ended < LEAST_PAGES:
+        whole, reported = self._whole, self._reported
+        passed, spent = now - reported.since, whole.spent - reported.spent
+        if passed < LEAST_SECONDS or whole.ended - reported.ended < LEAST_PAGES:
             return None
-        found = capacity((whole.ended - told.ended) / passed, spent / (passed * self._runners))
-        self._told = _Account(now, 0.0)
-        self._told.spent, self._told.ended = whole.spent, whole.ended
+        found = capacity((whole.ended - reported.ended) / passed, spent / (passed * self._runners))
+        self._reported = _Account(now, 0.0)
+        self._reported.spent, self._reported.ended = whole.spent, whole.ended
         return found
 
     def throughputs(self) -> dict[str, Throughput]:

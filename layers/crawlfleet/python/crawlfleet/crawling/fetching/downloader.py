@@ -271,12 +271,12 @@ class AiohttpFetcher:
             await self._judge(hop.url, limits.connect_seconds)
             session, proxy = self._session_to(way), way.proxy.url
             if way.proxy.authorization is not None:
-                told = {"Proxy-Authorization": way.proxy.authorization}
+                reported = {"Proxy-Authorization": way.proxy.authorization}
                 if hop.url.scheme == "https":
-                    proxy_headers = told
+                    proxy_headers = reported
                 else:
                     headers = headers.copy()
-                    headers.update(told)
+                    headers.update(reported)
         if session is None:
             raise ConnectFailedError("the fetcher has been closed")
         first_byte_seconds.set(limits.first_byte_seconds)

@@ -75,8 +75,8 @@ def add_seeds(
             answers[index] = InvalidRequestError([problem])
         else:
             judged[index] = one if one.rule else msgspec.structs.replace(one, rule=biz.readers[0])
-    told = add_each(ports, queue_key, biz, list(judged.values()), now)
-    for index, answer in zip(judged, told, strict=True):
+    reported = add_each(ports, queue_key, biz, list(judged.values()), now)
+    for index, answer in zip(judged, reported, strict=True):
         if isinstance(answer, Problem):
             field = f"seeds[{index}].{answer.field}"
             answers[index] = InvalidRequestError([Problem(field, answer.message)])

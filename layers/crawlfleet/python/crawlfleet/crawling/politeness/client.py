@@ -100,7 +100,7 @@ class PolitenessClient:
         self._now = steady.now
         self._seen: dict[HostKey, _Seen] = defaultdict(_Seen)
         # When each host at which something was under way was told of last.
-        self._told: dict[HostKey, float] = {}
+        self._reported: dict[HostKey, float] = {}
 
     # ---- from the threads that lease -----------------------------------------------------------
 
@@ -130,7 +130,7 @@ class PolitenessClient:
         at, now = self._now(), self._clock()
         slots = {}
         for grant in grants:
-            self._told[grant.host, queue_key.tenant] = at
+            self._reported[grant.host, queue_key.tenant] = at
             slots[grant.host] = GrantedSlots(
                 count=grant.count,
                 first_at=at + grant.wait_seconds,
@@ -210,17 +210,17 @@ class PolitenessClient:
         """What is to be told now; the ``last`` time, that nothing is under way any more."""
         now, busy, stage = self._now(), self._scheduler.busy(), self._config.current().stage
         keys = set(self._seen)
-        for key, told in list(self._told.items()):
-            if last or key not in busy or now - told > _KEEP_SECONDS:
+        for key, reported in list(self._reported.items()):
+            if last or key not in busy or now - reported > _KEEP_SECONDS:
                 keys.add(key)
         reports = []
         for key in keys:
             seen = self._seen.pop(key, None) or _Seen()
             running = 0 if last else busy.get(key, 0)
             if running:
-                self._told[key] = now
+                self._reported[key] = now
             else:
-                self._told.pop(key, None)
+                self._reported.pop(key, None)
             reports.append(
                 HostReport(
                     host=key[0],

@@ -175,8 +175,8 @@ class RobotsBook:
         if verdict.unknown:
             kind, message = verdict.unreached or ("", "")
             if kind in _UNREACHED:
-                told = f"while asking for robots.txt: {message}"
-                raise _UNREACHED[kind](told) from RobotsUnknownError(verdict.why)
+                reported = f"while asking for robots.txt: {message}"
+                raise _UNREACHED[kind](reported) from RobotsUnknownError(verdict.why)
             cause = self._causes.get(origin)
             raise RobotsUnknownError(f"{verdict.why} ({cause})" if cause else verdict.why, status=0)
         if not verdict.allowed:

@@ -162,7 +162,7 @@ class _Form:
             return self.mapping(value, depth + 1)
         if isinstance(value, list | tuple):
             return self._several(value, depth + 1)
-        return self._text(_told(value))
+        return self._text(_reported(value))
 
     def _text(self, value: str) -> str:
         if type(value) is not str:  # such as a parser's own class, which holds on to its document
@@ -188,7 +188,7 @@ class _Form:
         return self._text(str(value))
 
 
-def _told(value: object) -> str:
+def _reported(value: object) -> str:
     """The text of what JSON has no kind of its own for."""
     if isinstance(value, date | time):
         return value.isoformat()

@@ -43,7 +43,7 @@ from crawlfleet.requests.queue.leases import new_token
 
 #: Texts about rejected records that are kept of one page, and how long each may be.
 MOST_REPORTED: Final = 10
-LONGEST_TOLD: Final = 300
+LONGEST_REPORTED: Final = 300
 #: Items of one batch.
 BATCH: Final = 200
 #: An item is handed out so often; whoever had it died, or its answer was lost, each time. At the
@@ -102,7 +102,7 @@ def prepare(
             if plain is not None:
                 unfit.append(plain)
             if len(rejected) < MOST_REPORTED:
-                rejected.append(_told(f"record {place}, {_what(error.problems)}"))
+                rejected.append(_reported(f"record {place}, {_what(error.problems)}"))
             continue
         records.append(
             Record(
@@ -326,7 +326,7 @@ def _announce(
     now: datetime,
 ) -> None:
     """Write down what is dropped, once for each kind of reason."""
-    reasons = Counter(_told(reason) for _, reason in dropped)
+    reasons = Counter(_reported(reason) for _, reason in dropped)
     others = len(dropped)
     for reason, count in reasons.most_common(MOST_REPORTED):
         others -= count
@@ -370,8 +370,8 @@ def _what(problems: Sequence[Problem]) -> str:
     return said if len(problems) == 1 else f"{said} (and {len(problems) - 1} more)"
 
 
-def _told(text: str) -> str:
-    return text[:LONGEST_TOLD].encode("utf-8", "replace").decode()
+def _reported(text: str) -> str:
+    return text[:LONGEST_REPORTED].encode("utf-8", "replace").decode()
 
 
 #: An item that nobody was heard of is handed out again after this.

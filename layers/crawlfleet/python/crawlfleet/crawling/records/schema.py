@@ -361,8 +361,8 @@ def _message(error: "jsonschema_rs.ValidationError") -> str:
     if isinstance(error.kind, kinds.AnyOf | kinds.OneOfNotValid):
         # What each alternative says first, as far as there is room to say it.
         firsts = (each[0] for each in islice(error.kind.context, MOST_PROBLEMS) if each)
-        told = dict.fromkeys(_bare(first.message) for first in firsts)
-        return f"fits none of its alternatives: {'; '.join(told)}"
+        reported = dict.fromkeys(_bare(first.message) for first in firsts)
+        return f"fits none of its alternatives: {'; '.join(reported)}"
     if isinstance(error.kind, kinds.OneOfMultipleValid):
         return "fits more than one of its alternatives, of which it is to fit one"
     return _bare(error.message)

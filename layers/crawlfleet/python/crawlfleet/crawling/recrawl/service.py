@@ -232,7 +232,7 @@ def prepare(
         return {}
     bodies = {claim.request.id: claim.request.body for claim in claims}
     keys = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     for an_id, body in bodies.items():
         if not is_visit(body):
             continue
@@ -242,8 +242,8 @@ def prepare(
             # A URL that no key can be made of fails by itself, once it is asked for; a resolver
             # that is not there is somebody's mistake.
             field = error.problems[0].field
-            if field != "url" and field not in told:
-                told.add(field)
+            if field != "url" and field not in reported:
+                reported.add(field)
                 warn("pages are not remembered", error)
     if not keys:
         return {}

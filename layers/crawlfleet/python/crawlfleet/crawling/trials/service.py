@@ -39,7 +39,7 @@ from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_cont
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.coverage import countable, coverage_of
 from crawlfleet.crawling.records.normalise import normalised
-from crawlfleet.crawling.records.pipeline import LONGEST_TOLD, MOST_REPORTED, prepare
+from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
 from crawlfleet.crawling.records.ports import Validator
 from crawlfleet.crawling.trials.remote import Failure, Question, RuleTrial, Seen, Tried
 from crawlfleet.kernel.errors import (
@@ -111,7 +111,7 @@ def _by_spider(executors: Executors, spider: Spider, page: Page, body: Body) -> 
             elif isinstance(one, Skipped):
                 left_out_count += 1
                 if len(left_out) < MOST_REPORTED:
-                    left_out.append(str(one)[:LONGEST_TOLD].encode(errors="replace").decode())
+                    left_out.append(str(one)[:LONGEST_REPORTED].encode(errors="replace").decode())
             else:
                 records.append(one)
             if count >= MOST_READ or time.perf_counter() - started > READ_SECONDS:
@@ -181,7 +181,7 @@ async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
     if isinstance(reader, Rule) and not question.name:
         mistakes = _errors(reader, biz, ports.check)
         if mistakes:
-            return Tried(version=reader.version, mistakes=_told(mistakes))
+            return Tried(version=reader.version, mistakes=_reported(mistakes))
     held = _held(queue_key, biz, question, reader, ports)
     page, seen = question.page, None
     if page is None:
@@ -277,7 +277,7 @@ def _read(ports: TrialPorts, held: LeasedRequest, reader: Rule | Spider, page: P
     body = held.claim.request.body
     trial = read_page(parts, reader, page, body, held.queue_key.tenant, held.queue_key.biz)
     if trial.problems:
-        problems = _told(trial.problems)
+        problems = _reported(trial.problems)
         return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
     links = list(_plain(trial.links))
     return Tried(
@@ -317,7 +317,7 @@ def _first(found: Sequence[R], most: int, room: int) -> tuple[R, ...]:
     return tuple(shown)
 
 
-def _told(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def _reported(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     listed = list(problems)[:MOST_PROBLEMS]
     return tuple(Problem(_text(one.field), _text(one.message)) for one in listed)
 

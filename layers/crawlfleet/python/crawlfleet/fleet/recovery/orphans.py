@@ -137,7 +137,7 @@ class OrphanedQueuePorts:
 
 def report_bizs(ports: OrphanedQueuePorts, tree: Tree, now: datetime) -> int:
     """Tell which bizs there are; returns how many items and requests wait for others."""
-    gone = sorted(ports.bizs.tell(queues_by_tenant(tree)))
+    gone = sorted(ports.bizs.report(queues_by_tenant(tree)))
     waiting, away = _waiting_in(gone, ports.data, ports.queue, tree.further_pools)
     stray_items, stray_requests = sums(waiting)
     if waiting or not away:

@@ -15,7 +15,7 @@ from crawlfleet.requests.queue.ports import LeaseBook, QueueRebuild, RequestQueu
 class Bizs(Protocol):
     """Which bizs there are, for those who put items in and see nothing else of the fleet."""
 
-    def tell(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
+    def report(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """These are all lanes there are of these tenants.
 
         Returns lanes of theirs that there are not, though there were, or items were to be put in.

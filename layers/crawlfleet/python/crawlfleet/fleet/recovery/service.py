@@ -240,8 +240,8 @@ def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[
         _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
         name = f"{queue_key.tenant}/{queue_key.biz}"
         try:
-            for told in ports.store.index(queue_key, biz, now, lambda: time_left() - end):
-                warn(f"an index of {name} is not there", StoreError(told))
+            for reported in ports.store.index(queue_key, biz, now, lambda: time_left() - end):
+                warn(f"an index of {name} is not there", StoreError(reported))
         except Exception as error:  # noqa: BLE001  nothing depends on it
             warn(f"the indexes of {name} could not be looked at", error)
 

@@ -88,8 +88,8 @@ class RedisScalingTargets:
                 raise nonsense()
             mine = f"{pool} ".encode()
             return {
-                text(name).removeprefix(mine).decode(): float(text(told).split()[0])
-                for name, told in answer.items()
+                text(name).removeprefix(mine).decode(): float(text(reported).split()[0])
+                for name, reported in answer.items()
                 if text(name).startswith(mine)
             }
 
@@ -104,14 +104,14 @@ class RedisScalingTargets:
         """A worker says what it can do; whether it is to leave."""
         shown = [word for queue_key, one in throughputs.items() for word in (queue_key, _said(one))]
         keys = self._keys_of(pool)
-        told = self._redis.again(
+        reported = self._redis.again(
             _MUSTER,
             (keys.staff, keys.leaving, keys.workers, keys.paces),
             *(pool, worker, "" if throughput is None else _said(throughput), THROUGHPUT_WEIGHT),
             *(Presence.at(now).live_after_ms, FRESH_MS, MOST_THROUGHPUTS),
             *shown,
         )
-        leaves, others, floor = several(told, 3)
+        leaves, others, floor = several(reported, 3)
         return ThroughputReply(leaves=whole(leaves) == 1, others=whole(others), floor=whole(floor))
 
     def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
@@ -200,8 +200,8 @@ class RedisTicks:
 
     def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
         """See ports.Ticks.note."""
-        told = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
-        several(self._redis.again(_TICK, self._keys, " ".join(told), self._life_ms), 3)
+        reported = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
+        several(self._redis.again(_TICK, self._keys, " ".join(reported), self._life_ms), 3)
 
     def report_fault(self, part: TickPart, what: str) -> None:
         """See ports.Ticks.tell_fault."""
@@ -245,7 +245,7 @@ class RedisBizs:
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def tell(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
+    def report(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
         """See ports.Bizs.tell."""
         return self._gone(_REPORT, queues)[0]
 

@@ -331,12 +331,12 @@ def _wait_on(
     else:
         stays = decided.step is Step.STAY
         ports.board.defer(key, times, now, decided.wait, stays=stays)
-    ports.jobs.look(job, now, declining.told(notes, decided.unheard), now + decided.wait)
+    ports.jobs.look(job, now, declining.reported(notes, decided.unheard), now + decided.wait)
 
 
 def _said(ports: AwardingPorts, job: Job, standing: Standing, decided: Decided) -> str:
     """Why a job is given up, for people: with what it wants, unless its site is what keeps it."""
-    why, offered = decided.why, declining.told(standing.why_not, decided.unheard)
+    why, offered = decided.why, declining.reported(standing.why_not, decided.unheard)
     if declining.is_link_fault(standing.why_not):
         return f"{why}: {offered}"
     wanted = _WANTED.decode(standing.offer.document)

@@ -392,9 +392,9 @@ class Bidder:
                 return Decline(kind=WhyNot.UNJUDGED, lowered=offer.lowered, why=probe.why)
             link, why = LinkNeeds(), probe.why
             probe = Probe(at=now, seconds=_PERFECT_LINK)
-            told = Probe(at=now, fault=f"not judged: {why}")
+            reported = Probe(at=now, fault=f"not judged: {why}")
         else:
-            told = probe
+            reported = probe
         if probe.seconds is None:
             faults = self._faults(offer)
             wait = min(backoff_after(faults), LONGEST_PASS)
@@ -413,7 +413,7 @@ class Bidder:
             worker=self._id,
             pool=self._pool,
             remaining=remaining,
-            probe=told,
+            probe=reported,
             at=now,
             lately=lately,
         )

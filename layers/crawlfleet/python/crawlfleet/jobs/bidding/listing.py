@@ -323,7 +323,7 @@ def is_link_fault(notes: Mapping[str, Note]) -> bool:
     return bool(notes) and all(note.kind.is_link_fault for note in notes.values())
 
 
-def told(notes: Mapping[str, Note], unheard: Collection[str] = ()) -> str:
+def reported(notes: Mapping[str, Note], unheard: Collection[str] = ()) -> str:
     """Why nobody has applied, by pool, for people; what the ``unheard`` have said is outdated.
 
     >>> from datetime import UTC, datetime

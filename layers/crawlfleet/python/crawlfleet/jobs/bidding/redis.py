@@ -94,8 +94,8 @@ class RedisProbeCache:
 
     def look(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
         """See jobs.bidding.probing.ProbeBook.look."""
-        told = self._redis.again(_LOOK, probe_keys(key), worker, _ms(hold))
-        known, mine = several(told, 2)
+        reported = self._redis.again(_LOOK, probe_keys(key), worker, _ms(hold))
+        known, mine = several(reported, 2)
         if known is not None:
             try:
                 return msgspec.json.decode(text(known), type=Probe)
@@ -193,7 +193,7 @@ class RedisBoard:
         """See ports.JobBoard.offer."""
         bounds.check_listing(offer)
         since_ms = to_ms(offer.since or now)
-        told = self._redis.again(
+        reported = self._redis.again(
             _OFFER,
             self._keys,
             bounds.name_of(offer.key),
@@ -205,7 +205,7 @@ class RedisBoard:
             *(to_ms(now - bounds.BEGUN), offer.document),
         )
         with self._redis.translated():
-            return Offered(text(told).decode())
+            return Offered(text(reported).decode())
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """See ports.JobBoard.lower."""
@@ -222,8 +222,8 @@ class RedisBoard:
     ) -> bool:
         name = bounds.name_of(job)
         rank = "" if stays else bounds.rank(to_ms(now), 0)
-        told = (name, lowered, rank, to_ms(now + wait), more)
-        return whole(self._redis.again(_LOWER, self._keys, *told)) == 1
+        reported = (name, lowered, rank, to_ms(now + wait), more)
+        return whole(self._redis.again(_LOWER, self._keys, *reported)) == 1
 
     def withdraw(self, job: JobKey) -> bool:
         """See ports.JobBoard.withdraw."""
@@ -251,13 +251,13 @@ class RedisBoard:
         bounds.check_worker(worker)
         bounds.check_bytes("application", application, bounds.APPLICATION_BYTES)
         name = bounds.name_of(job)
-        told = self._redis.again(
+        reported = self._redis.again(
             _APPLY,
             self._with_bids(name),
             *(worker, name, to_ms(now + window), self._bounds.most_applications, application),
         )
         with self._redis.translated():
-            return Applied(text(told).decode())
+            return Applied(text(reported).decode())
 
     def held(self, worker: str) -> Standing | None:
         """See ports.JobBoard.held."""
@@ -271,20 +271,20 @@ class RedisBoard:
         with self._redis.translated():
             name = text(found).decode()
             job = bounds.key_of(name)
-        told = (worker, name, to_ms(now + wait))
-        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *told))
+        reported = (worker, name, to_ms(now + wait))
+        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *reported))
         return job if done else None
 
     def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
         """See ports.JobBoard.decline."""
         bounds.check_pool(pool)
-        told: list[str] = []
+        reported: list[str] = []
         for job, said in list(why.items())[: bounds.MOST_WHYS]:
-            told += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
-        if told:
+            reported += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
+        if reported:
             suits = bounds.SUITS // timedelta(milliseconds=1)
-            told = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *told]
-            whole(self._redis.again(_DECLINE, self._keys, *told))
+            reported = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *reported]
+            whole(self._redis.again(_DECLINE, self._keys, *reported))
 
     # ---- awards
 
@@ -303,8 +303,8 @@ class RedisBoard:
         if not found:
             return None
         with self._redis.translated():
-            *told, bids = found
-            (standing,) = _standings(told)
+            *reported, bids = found
+            (standing,) = _standings(reported)
             words = [text(word) for word in several(bids)]
             made = [
                 Bid(worker=worker.decode(), document=document)
@@ -317,21 +317,21 @@ class RedisBoard:
     ) -> Standing | None:
         """See ports.JobBoard.award."""
         name = bounds.name_of(job)
-        told = (name, version, worker, to_ms(acknowledge_by))
-        found = several(self._redis.again(_AWARD, self._with_bids(name), *told))
+        reported = (name, version, worker, to_ms(acknowledge_by))
+        found = several(self._redis.again(_AWARD, self._with_bids(name), *reported))
         with self._redis.translated():
             return next(iter(_standings(found)), None)
 
     def acknowledge(self, worker: str, job: JobKey, number: int, now: datetime) -> bool:
         """See ports.JobBoard.acknowledge."""
-        told = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
-        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *told)) == 1
+        reported = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
+        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *reported)) == 1
 
     def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
         """See ports.JobBoard.lapse."""
-        told = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
+        reported = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
         # Not repeated: what the lost answer told would be told to nobody.
-        found = several(self._redis.once(_LAPSE, self._keys, *told))
+        found = several(self._redis.once(_LAPSE, self._keys, *reported))
         with self._redis.translated():
             words = [text(word).decode() for word in found]
             return [
@@ -380,13 +380,13 @@ class RedisBoard:
             return _standings(found)
 
 
-def _standings(told: Sequence[object]) -> list[Standing]:
+def _standings(reported: Sequence[object]) -> list[Standing]:
     """What ``told`` of the prelude tells."""
-    if len(told) % _WIDTH:
+    if len(reported) % _WIDTH:
         raise nonsense()
     return [
-        _standing(*(text(word) for word in told[at : at + _WIDTH]))
-        for at in range(0, len(told), _WIDTH)
+        _standing(*(text(word) for word in reported[at : at + _WIDTH]))
+        for at in range(0, len(reported), _WIDTH)
     ]
 
 

@@ -280,7 +280,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
     ) -> Job | None:
         """See ports.JobStore.close_batch."""
         expanded = batch.first + len(batch.ids)
-        told = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
+        reported = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
         is_over: Document = {
             "$and": [
                 {"$eq": ["$state", JobState.EXPANDING.value]},
@@ -301,7 +301,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
                     "refused": {"$add": ["$refused", refused]},
                     "refusals": {
                         "$slice": [
-                            {"$concatArrays": ["$refusals", {"$literal": told}]},
+                            {"$concatArrays": ["$refusals", {"$literal": reported}]},
                             MOST_REFUSALS,
                         ]
                     },
@@ -386,5 +386,5 @@ def _seen(seen: Document, trouble: str | None) -> Document:
     """The change that a look makes."""
     if trouble is None:
         return {"$set": {**seen, "troubles": 0}, "$unset": {"trouble": ""}}
-    told = clean(trouble, LONGEST_REFUSAL)
-    return {"$set": {**seen, "trouble": told}, "$inc": {"troubles": 1}}
+    reported = clean(trouble, LONGEST_REFUSAL)
+    return {"$set": {**seen, "trouble": reported}, "$inc": {"troubles": 1}}

@@ -314,9 +314,9 @@ class Cluster:
         return node
 
 
-def _place_of(told: object, by: Node) -> tuple[str, int]:
+def _place_of(reported: object, by: Node) -> tuple[str, int]:
     """Host and port of a node; one whose host nobody knows is where the one that told it is."""
-    host, port, *_ = cast("list[bytes | int | None]", told)
+    host, port, *_ = cast("list[bytes | int | None]", reported)
     name = host.decode() if isinstance(host, bytes) else ""
     return name if name not in {"", "?"} else by.place[0], int(port or 0)
 

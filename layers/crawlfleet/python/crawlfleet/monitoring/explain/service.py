@@ -136,10 +136,12 @@ def _of_the_queue(case: _Case) -> Iterator[Step]:
 def _events_missing(tracked: Tracked) -> str | None:
     if len(tracked.timeline) - 1 < KEPT_EVENTS:
         return None
-    told = sum(event.state == State.LEASED for event in tracked.timeline)
+    reported = sum(event.state == State.LEASED for event in tracked.timeline)
     attempts = ""
-    if tracked.attempts > told:
-        attempts = f"; of {tracked.attempts} attempts the first {tracked.attempts - told} are gone"
+    if tracked.attempts > reported:
+        attempts = (
+            f"; of {tracked.attempts} attempts the first {tracked.attempts - reported} are gone"
+        )
     return f"only the last {KEPT_EVENTS} changes are kept, there may have been more{attempts}"
 
 
@@ -147,15 +149,15 @@ def _events_missing(tracked: Tracked) -> str | None:
 
 
 def _standing(case: _Case) -> Standing:
-    tell = _REPORT.get(case.tracked.state)
-    if tell is None:
+    report = _REPORT.get(case.tracked.state)
+    if report is None:
         own = {flag: name for name, flag in case.biz.states.items()}
         state = own.get(case.tracked.state, str(case.tracked.state))
         return Standing(
             sentence=f"It is {state}, a state of this biz's own: no worker takes it.",
             facts={"flag": case.tracked.state},
         )
-    return tell(case)
+    return report(case)
 
 
 def _pending(case: _Case) -> Standing:

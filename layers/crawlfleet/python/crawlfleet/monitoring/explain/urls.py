@@ -178,20 +178,20 @@ def _past(case: _Case, tree: Tree, tenant: str, now: datetime) -> str:
         )
     case.facts["request_id"] = None if newest.request is None else str(newest.request)
     ended = {SeedState.FINISHED: " and finished", SeedState.FAILED: " and failed"}
-    told = f"{segment}{ended.get(newest.state, '')}, as request {newest.request}."
+    reported = f"{segment}{ended.get(newest.state, '')}, as request {newest.request}."
     if newest.state is SeedState.FAILED:
-        told = f"{told[:-1]}: {newest.why}. `crawlfleet seeds release` has it tried again."
+        reported = f"{reported[:-1]}: {newest.why}. `crawlfleet seeds release` has it tried again."
     try:
         case.request = explain(
             case.ports.requests, tree, tenant, case.queue_key.biz, str(newest.request), now
         )
     except NotFoundError:
         case.missing.append(f"request {newest.request} is gone: expired, or purged")
-        return told
+        return reported
     case.facts["request_state"] = case.request.tracked.state
     if case.request.missing:
         case.missing.append(case.request.missing)
-    return f"{told} {case.request.standing.sentence}"
+    return f"{reported} {case.request.standing.sentence}"
 
 
 def _unsown(case: _Case) -> str:

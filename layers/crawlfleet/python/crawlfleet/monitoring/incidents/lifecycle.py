@@ -168,8 +168,8 @@ def let_go(incident: Incident, now: datetime) -> Incident:
     """
     if incident.life is Life.SUSPECTED:
         return incident
-    told = {each.value: _owing_any_end(incident.notification_state(each)) for each in Listener}
-    incident = replace(incident, **told)
+    ends = {each.value: _owing_any_end(incident.notification_state(each)) for each in Listener}
+    incident = replace(incident, **ends)
     if incident.life is Life.OVER:
         return incident
     said = f"not followed any longer, as too much else is wrong; last seen: {incident.said}"
@@ -179,7 +179,7 @@ def let_go(incident: Incident, now: datetime) -> Incident:
 def _owing_any_end(notification_state: NotificationState) -> NotificationState:
     """Owe the end to whom it is open, or who has just been told of one or the other."""
     may_be_open = (
-        notification_state.told in (Word.OPENED, Word.REMINDER) or notification_state.tried
+        notification_state.notified in (Word.OPENED, Word.REMINDER) or notification_state.tried
     )
     if notification_state.owed is Word.RECOVERED:
         return notification_state if may_be_open else replace(notification_state, owed=None)
@@ -250,12 +250,12 @@ def left_out(after: Incidents, look: Look) -> int:
     return len({finding.key for finding in look.findings} - followed)
 
 
-def told(notification_state: NotificationState, now: datetime) -> NotificationState:
+def notified(notification_state: NotificationState, now: datetime) -> NotificationState:
     """After what is owed has been said."""
     if notification_state.owed is None:
         return notification_state
     reminders = notification_state.reminders + 1 if notification_state.owed is Word.REMINDER else 0
-    return NotificationState(told=notification_state.owed, told_at=now, reminders=reminders)
+    return NotificationState(notified=notification_state.owed, notified_at=now, reminders=reminders)
 
 
 def tried(notification_state: NotificationState) -> NotificationState:
@@ -381,9 +381,9 @@ def _changed(
 def _owing_a_reminder(
     notification_state: NotificationState, now: datetime, limits: AlarmLimits
 ) -> NotificationState:
-    if notification_state.owed is not None or notification_state.told_at is None:
+    if notification_state.owed is not None or notification_state.notified_at is None:
         return notification_state
-    if now - notification_state.told_at < pause(notification_state.reminders, limits):
+    if now - notification_state.notified_at < pause(notification_state.reminders, limits):
         return notification_state
     return replace(notification_state, owed=Word.REMINDER, tried=False)
 
@@ -391,7 +391,7 @@ def _owing_a_reminder(
 def _owing_the_start(notification_state: NotificationState) -> NotificationState:
     # Whose end nobody can have been told of is still open to them.
     open_to_them = (
-        notification_state.told in (Word.OPENED, Word.REMINDER) and not notification_state.tried
+        notification_state.notified in (Word.OPENED, Word.REMINDER) and not notification_state.tried
     )
     return replace(notification_state, owed=None if open_to_them else Word.OPENED, tried=False)
 

@@ -89,7 +89,7 @@ class Listener(StrEnum):
 
 
 class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a kind of listener has been told: what is owed, and what was said last and when.
+    """What a kind of listener is owed, and what was sent last and when.
 
     ``tried`` says that what is owed may have been heard already: it was about to be sent, and
     nobody knows what came of it. ``reminders`` counts those since the incident opened.
@@ -97,8 +97,8 @@ class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
 
     owed: Word | None = None
     tried: bool = False
-    told: Word | None = None
-    told_at: datetime | None = None
+    notified: Word | None = msgspec.field(default=None, name="told")
+    notified_at: datetime | None = msgspec.field(default=None, name="told_at")
     reminders: int = 0
 
 

@@ -371,7 +371,7 @@ def _owed(notification_state: NotificationState) -> Word:
 
 
 def _unheard(notification_state: NotificationState) -> list[str]:
-    if notification_state.told in (Word.OPENED, Word.REMINDER):
+    if notification_state.notified in (Word.OPENED, Word.REMINDER):
         return []
     return ["Note:      it was over before the message about its beginning could be sent."]
 

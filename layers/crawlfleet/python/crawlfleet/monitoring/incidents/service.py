@@ -37,8 +37,8 @@ from crawlfleet.monitoring.incidents.lifecycle import (
     latest,
     left_out,
     let_go,
+    notified,
     step,
-    told,
     tried,
 )
 from crawlfleet.monitoring.incidents.models import (
@@ -315,7 +315,7 @@ def _notify_people(
 ) -> _Delivery:
     """Say to people, or to phones, what is owed, as far as there is time."""
     phones = to is Listener.PHONES
-    tell = ports.notifier.notify_phones if phones else ports.notifier.notify_people
+    report = ports.notifier.notify_phones if phones else ports.notifier.notify_people
     sent = failed = 0
     for sending in sendings:
         if ports.clock() >= until:
@@ -326,7 +326,7 @@ def _notify_people(
             notification = wording.summary(ports.stage, sending.incidents, now, to)
         bare = wording.bare_notification(ports.stage, notification, sending.incidents)
         try:
-            refused = _send(tell, notification, bare)
+            refused = _send(report, notification, bare)
         except MessageRefusedError as error:
             warn(f"a message to {to} was refused, and its bare form as well", error)
             failed += 1
@@ -339,7 +339,7 @@ def _notify_people(
         after = notification_state.after_notification(before, now, sums_up=sending.sums_up)
         memory.desk = replace(memory.desk, **{to.value: after})
         memory.desk_unwritten = True
-        _note(memory, sending.incidents, to, lambda owing: told(owing, now))
+        _note(memory, sending.incidents, to, lambda owing: notified(owing, now))
     return _Delivery(sent, failed)
 
 
@@ -367,21 +367,21 @@ def _notify_machines(
             warn("machines could not be told; the next look tries again", error)
             return _Delivery(sent, failed + 1)
         sent, failed = sent + 1, failed + refused
-        _note(memory, incidents, Listener.MACHINES, lambda owing: told(owing, now))
+        _note(memory, incidents, Listener.MACHINES, lambda owing: notified(owing, now))
     return _Delivery(sent, failed)
 
 
-def _send(tell: Callable[[M], None], message: M, bare: M) -> bool:
+def _send(report: Callable[[M], None], message: M, bare: M) -> bool:
     """Send it, or its bare form where it is refused; returns whether it was.
 
     Raises:
         MessageRefusedError: the bare form was refused as well.
     """
     try:
-        tell(message)
+        report(message)
     except MessageRefusedError as error:
         warn("a message was refused: its bare form is sent", error)
-        tell(bare)
+        report(bare)
         return True
     return False
 

@@ -337,7 +337,7 @@ class MongoIndexing:
         self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
         """See ports.RequestStore.index."""
-        told: list[str] = []
+        reported: list[str] = []
         away: set[str] = set()
         for shard in all_shards(biz):
             key = (queue_key.tenant, queue_key.biz, shard)
@@ -362,7 +362,7 @@ class MongoIndexing:
             name = f"{collection.database.name}.{collection.name}"
             by_hand = f'db.getCollection("{collection.name}").{_BY_HAND}'
             if many > self._small:
-                told.append(f"{name} has about {many} documents; build it by hand: {by_hand}")
+                reported.append(f"{name} has about {many} documents; build it by hand: {by_hand}")
                 continue
             try:
                 with border(self._build_seconds):
@@ -370,10 +370,10 @@ class MongoIndexing:
                     attempts.delete_one({"_id": collection.name})
             except StoreError as error:
                 # The others' turn comes in the next round: one failure is enough to wait for.
-                told.append(f"{name}: {error}; if that goes on, build it by hand: {by_hand}")
+                reported.append(f"{name}: {error}; if that goes on, build it by hand: {by_hand}")
                 break
             self._settled[key] = None
-        return told
+        return reported
 
 
 def _claimed(attempts: SyncCollection[Document], name: str, now: datetime) -> bool:
