@@ -84,7 +84,11 @@ class MongoDeadLetters:
         limit: int,
         now: datetime,
     ) -> DeadLetterPage:
-        """See ports.DeadLetters.find."""
+        """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
+
+        One look goes through a bounded number of them. Where it ends before all were looked at, or
+        there are more than asked for, the page says from where to go on.
+        """
         shards = live_shards(biz, now)
         position = None if after is None else (after[0], typed(after[1]))
         ranges = _before(dead_letters.until, ranges_of("ts", dead_letters.since, position))
@@ -125,7 +129,12 @@ class MongoDeadLetters:
         by: str,
         now: datetime,
     ) -> list[Entry]:
-        """See ports.DeadLetters.replay: one transaction a node, the ledger's counters included."""
+        """Make dead letters pending, as if never tried; returns those that were dead.
+
+        Two callers at once never both get one; in the ledger it is dead no more. ``rule_version``
+        has, by rule's name, the version they are to be read with; a rule that is not in it keeps
+        the version it had. One transaction a node, the ledger's counters included.
+        """
 
         def revive(
             session: ClientSession, shard: Shard, part: Sequence[RequestId], tally: Tally
@@ -158,7 +167,7 @@ class MongoDeadLetters:
         by: str,  # noqa: ARG002
         now: datetime,
     ) -> int:
-        """See ports.DeadLetters.purge; what was never counted as submitted is, before it goes."""
+        """Remove dead letters; in the ledger they stay dead. Returns how many were removed."""
 
         def remove(
             session: ClientSession, shard: Shard, part: Sequence[RequestId], _: Tally

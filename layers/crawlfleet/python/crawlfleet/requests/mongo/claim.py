@@ -49,7 +49,10 @@ class MongoClaims:
         until: datetime,
         token: str,
     ) -> list[Claim]:
-        """See ports.RequestStore.claim.
+        """Own each request that matches id, biz, ts and a claimable state, atomically.
+
+        Claimable: pending, waiting until ``now`` at most, or leased with a lease that has ended.
+        Entries that are gone, final, not due or owned by another are missing from the answer.
 
         One update claims a shard's whole batch: each document is taken atomically, on id, tenant,
         biz, ts and state, under the token; the token then tells which were won. The same token may
@@ -117,7 +120,10 @@ class MongoClaims:
     def due(
         self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
     ) -> list[tuple[Entry, datetime]]:
-        """See ports.RequestStore.due: one look-up by primary keys a shard."""
+        """Those that are leased or wait for an attempt, and when they may be claimed again.
+
+        One look-up by primary keys a shard.
+        """
 
         def look(shard: Shard, part: list[Entry]) -> list[tuple[Entry, datetime]]:
             with border():
@@ -137,7 +143,7 @@ class MongoClaims:
     def renew(
         self, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
-        """See ports.RequestStore.renew."""
+        """Extend the leases; returns the ids that the token no longer owns."""
 
         def renew_in(shard: Shard, part: list[Claim]) -> set[RequestId]:
             with border():
@@ -164,7 +170,7 @@ class MongoClaims:
         why: str,
         now: datetime,
     ) -> None:
-        """See ports.RequestStore.release."""
+        """Make claimed requests pending again, without an attempt counted."""
         change = {
             "$set": {"flag": int(State.PENDING)},
             "$inc": {"attempts": -1},

@@ -166,7 +166,12 @@ class MongoInsertion:
         requests: Sequence[Request],
         kept: frozenset[RequestId] = frozenset(),
     ) -> Inserted:
-        """See ports.RequestStore.insert."""
+        """Persist with majority write concern.
+
+        A node that does not answer refuses its own requests only: nothing of those is left behind
+        as far as that can be had, and the others stand. Of ``kept`` ids nothing is taken back: who
+        comes again with the same ids finds what is left.
+        """
 
         def insert_into(shard: Shard, part: list[Request]) -> Inserted:
             if any(request.pool is not None for request in part):

@@ -57,7 +57,7 @@ class MongoJournal:
         self._sure = False
 
     def note(self, queue_key: QueueKey, line: JournalLine) -> None:
-        """See ports.Journal.note."""
+        """Keep a line, for a month."""
         with border():
             self._lines().insert_one(
                 {
@@ -74,7 +74,7 @@ class MongoJournal:
     def lines(
         self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
     ) -> list[JournalLine]:
-        """See ports.Journal.lines."""
+        """The lines of a span that includes ``since`` and not ``until``, oldest first."""
         match = {
             "tenant": queue_key.tenant,
             "biz": queue_key.biz,
@@ -136,7 +136,10 @@ class MongoLedgers:
     def totals(
         self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
     ) -> Ledger:
-        """See ports.Ledgers.totals."""
+        """O(1): counters, and an index count of what is in flight. Given up after some seconds.
+
+        ``pending`` is what remains, so that the difference is always 0.
+        """
         found = self._look(queue_key, biz, job, self._nodes.waits.glance, everything=False)
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
@@ -150,7 +153,10 @@ class MongoLedgers:
         *,
         within_seconds: float | None = None,
     ) -> Ledger:
-        """See ports.Ledgers.audit."""
+        """Every term counted by itself, of each node at one moment.
+
+        That reads all that is open, so whoever has not the time for it says how long it may take.
+        """
         within = AUDIT_SECONDS if within_seconds is None else within_seconds
         return self._look(queue_key, biz, job, within, everything=True)
 
@@ -185,7 +191,11 @@ class MongoLedgers:
         )
 
     def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
-        """See ports.Ledgers.reconcile: each database for itself."""
+        """Book what MongoDB may have removed uncounted while no recovery ran; then note this one.
+
+        To be called after :meth:`RequestStore.expire`. Nothing is booked unless the time since the
+        last call is longer than the grace that expired requests have. Each database for itself.
+        """
 
         def reconcile_on(_: str, parts: ByShard[None]) -> list[Correction]:
             found = (self._reconcile(queue_key, biz, shards, now) for shards in _by_database(parts))

@@ -38,7 +38,10 @@ class MongoTracking:
         self._shards = shards
 
     def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
-        """See ports.RequestStore.get: one look-up by primary key in the likeliest shard."""
+        """Everything about one request, or None.
+
+        One look-up by primary key in the likeliest shard.
+        """
         mine = {"_id": request_id, "tenant": queue_key.tenant, "biz": queue_key.biz}
         with border():
             for shard in candidates(biz, request_id):
@@ -50,7 +53,7 @@ class MongoTracking:
     def cancel(
         self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
-        """See ports.RequestStore.cancel."""
+        """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
         match = {
             "_id": request_id,
             "tenant": queue_key.tenant,
@@ -106,7 +109,10 @@ class MongoTracking:
         limit: int,
         now: datetime,
     ) -> list[Tracked]:
-        """See ports.RequestStore.find: one indexed query a shard, merged."""
+        """Requests by time of queueing, oldest first, after the position ``(ts, id)``.
+
+        One indexed query a shard, merged.
+        """
         flags = [state] if state is not None else sorted({*State, *biz.states.values()})
         match: Document = {
             "flag": {"$in": [int(flag) for flag in flags]},
@@ -131,7 +137,10 @@ class MongoTracking:
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """See ports.RequestStore.records: one indexed query a shard, merged."""
+        """Records by time of storing, oldest first, after the position ``(ms, record id)``.
+
+        One indexed query a shard, merged.
+        """
         match: Document = {"tenant": queue_key.tenant, "biz": queue_key.biz}
         keyed = KeyedRecords(self._shards, queue_key, biz)
         if request_id is not None:
@@ -181,7 +190,10 @@ class MongoTracking:
         return found + keyed.of_request(request_id, key, left) if left > 0 else found
 
     def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
-        """See ports.RequestStore.record_count: what the collections know of themselves."""
+        """About how many records there are; exact unless a node has just come back from a crash.
+
+        What the collections know of themselves.
+        """
         with border(self._shards.waits.glance):
             return KeyedRecords(self._shards, queue_key, biz).count() + sum(
                 self._shards.records(queue_key, biz, shard).estimated_document_count()

@@ -77,7 +77,9 @@ class MongoLeaseRevocation:
         why: str,
         now: datetime,
     ) -> int:
-        """See ports.Disowning.disown: one update a shard.
+        """Make pending what ``worker`` owns of these; its tokens are worth nothing from then on.
+
+        One update a shard.
 
         Attempts stay counted: a request that ends its workers must not do so for ever.
         """
@@ -110,7 +112,11 @@ class MongoLeaseRevocation:
     def pools(
         self, queue_key: QueueKey, biz: Biz, among: Collection[str], now: datetime
     ) -> set[str]:
-        """See ports.Disowning.pools: a step over the index of pools for each; it is built here."""
+        """The pools that requests of the biz are bound for, whoever asks and whatever state.
+
+        All of ``among`` where that cannot be told quickly; others than those may be found too. A
+        step over the index of pools for each; it is built here.
+        """
 
         def look(shard: Shard) -> list[str]:
             requests = self._shards.requests(queue_key, biz, shard, made_sure=True)
@@ -125,7 +131,13 @@ class MongoLeaseRevocation:
     def give_over(
         self, queue_key: QueueKey, biz: Biz, limit: int, by: str, why: str, now: datetime
     ) -> tuple[int, list[Entry]]:
-        """See ports.Disowning.give_over: a few updates a shard, each of one state."""
+        """Have up to ``limit`` a shard of the open requests of the lane's pool be bound for none.
+
+        Returns how many were, 0 where there was none, and those that are to be queued in the usual
+        lane now: pending ones, and those whose lease is over. What waits for an attempt is found
+        there when it is due. What a lease that is not over holds stays. A few updates a shard, each
+        of one state.
+        """
         open_now: tuple[tuple[State, Document], ...] = (
             (State.PENDING, {}),
             (State.WAITING, {}),
@@ -167,7 +179,10 @@ class MongoLeaseRevocation:
         now: datetime,
         limit: int,
     ) -> list[Entry]:
-        """See ports.Disowning.pending: the index of states alone answers.
+        """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
+
+        A page has about ``limit`` entries and all of the last one's millisecond, so the next begins
+        one after it. Only an empty page is the last one. The index of states alone answers.
 
         A collection belongs to one biz of one tenant, so the index need not say whose it is.
         """
@@ -208,7 +223,10 @@ class MongoLeaseRevocation:
     def waiting(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
-        """See ports.Disowning.waiting: the index of due times, as small as what is in flight."""
+        """Entries that wait for their next attempt, and when it is due; soonest first.
+
+        The index of due times, as small as what is in flight.
+        """
         match = {
             "due": {"$exists": True},
             "flag": int(State.WAITING),
@@ -228,7 +246,10 @@ class MongoLeaseRevocation:
     def held(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[str, Entry]]:
-        """See ports.Disowning.held: the index of due times."""
+        """What is leased and its lease not over, with its worker.
+
+        The index of due times.
+        """
         match = {
             "due": {"$exists": True, "$gt": now},
             "flag": int(State.LEASED),
@@ -243,7 +264,7 @@ class MongoLeaseRevocation:
         return self._everywhere(biz, now, look)[:limit]
 
     def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:  # noqa: ARG002  as the port says
-        """See ports.Disowning.remembered_mark."""
+        """Which Redis held the lane's whole queue when that was last looked at."""
         with border():
             found = self._nodes.control("marks").find_one({"_id": _key(queue_key)})
         if found is None:
@@ -251,7 +272,7 @@ class MongoLeaseRevocation:
         return QueueEpoch(server=found["server"], nonce=found["nonce"], reached=found["reached"])
 
     def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:  # noqa: ARG002  as the port says
-        """See ports.Disowning.remember_mark."""
+        """Keep that."""
         kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
         with border():
             self._nodes.control("marks").replace_one({"_id": _key(queue_key)}, kept, upsert=True)
@@ -336,7 +357,11 @@ class MongoIndexing:
     def index(
         self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
-        """See ports.RequestStore.index."""
+        """Build what helps recovery, where that is cheap, nobody has tried lately and time is left.
+
+        ``time_left`` is in seconds. Returns what people are to be told: what they have to build.
+        Nothing depends on it, so a node that does not answer is passed by.
+        """
         reported: list[str] = []
         away: set[str] = set()
         for shard in all_shards(biz):

@@ -205,7 +205,13 @@ class MongoRecovery:
         now: datetime,
         limit: int,
     ) -> list[Entry]:
-        """See ports.RequestStore.unqueued: a few indexed queries a shard."""
+        """Entries that recovery shall queue again, oldest first: those of the lane's pool.
+
+        Pending ones with ``ts`` below what ``before`` has for their priority, 0 to 10; waiting and
+        leased ones overdue at ``now``. Of those of which many others stand before it may leave out
+        some: whatever is below the least of all the bounds is found, and the latest ones are. A few
+        indexed queries a shard.
+        """
         alive = now - timedelta(seconds=biz.ttl_seconds)
         # Of the usual lane are those that have no pool: what null matches.
         mine = {"tenant": queue_key.tenant, "biz": queue_key.biz, "pool": queue_key.pool}
@@ -231,7 +237,7 @@ class MongoRecovery:
         return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
 
     def expire(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
-        """See ports.RequestStore.expire.
+        """Mark, and count for ever, what passed its TTL unprocessed; returns how many.
 
         The TTL index removes a request only after the grace time, so that it can be counted first;
         marking and counting are one transaction. What was submitted singly is counted here too, and

@@ -72,7 +72,15 @@ class MongoSettlement:
         worker: str,
         now: datetime,
     ) -> Settled:
-        """See ports.RequestStore.settle."""
+        """Store records and write each outcome, on the condition that the token still owns it.
+
+        Of those whose lease was lost nothing is written. One whose records cannot be stored is
+        dead, and the others are written all the same.
+
+        Raises:
+            StoreUnavailableError: a node does not answer; another's outcomes may be written.
+            StoreError: not even that one is dead can be written.
+        """
 
         def settle_on(node: str, parts: ByShard[Pair]) -> Settled:
             settling = _Settling(
@@ -343,11 +351,19 @@ class MongoStreaming:
     def store_part(
         self, queue_key: QueueKey, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
     ) -> bool:
-        """See ports.RequestStore.store_part.
+        """Store records of a page that is still being read; those under the same keys are replaced.
+
+        False, and nothing is written, when the token no longer owns the request. When it is done,
+        what an earlier attempt has stored and the last one has not is removed; a request that ends
+        in any other way leaves none of these. Records with keys of their own stay whatever becomes
+        of it.
 
         One transaction that counts the part in the request, so that it meets whoever takes the
         request away at the same moment. Keyed records are a part of it where they live on the same
         node, and are written before it where not.
+
+        Raises:
+            StoreError: the store cannot hold one of them; none of these is stored.
         """
         shard = route(biz, *claim_key(claim))
         unkeyed = [record for record in records if record.key is None]
@@ -384,7 +400,14 @@ class MongoStreaming:
     def store_keyed(
         self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime
     ) -> None:
-        """See ports.RequestStore.store_keyed: one upsert a record, in one statement."""
+        """Store records with keys of their own that no claim stands for.
+
+        One replaces what is stored under its key, unless that is newer (requests.models). One
+        upsert a record, in one statement.
+
+        Raises:
+            StoreError: the store cannot hold one of them; others may be stored.
+        """
         keeping = KeyedRecords(self._shards, queue_key, biz)
         with border():
             keeping.write(keeping.home(now), records)

@@ -54,7 +54,12 @@ class MongoJobCancelling:
     def cancel_job(
         self, queue_key: QueueKey, biz: Biz, job: str, limit: int, by: str, now: datetime
     ) -> int:
-        """See ports.RequestStore.cancel_job: the shards at once, each its share of the limit."""
+        """Cancel about ``limit`` of what is open of a job, leased requests too; how many were.
+
+        Whoever works on one settles it before or not at all: its token owns nothing any more. Less
+        than ``limit`` says nothing of what is left; 0 says that nothing was, a moment ago. The
+        shards at once, each its share of the limit.
+        """
         shards = all_shards(biz)
         share = -(-limit // len(shards))
 
@@ -182,7 +187,7 @@ class MongoRules:
         self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
 
     def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
-        """See ports.RuleStore.freeze."""
+        """Keep this version. No effect when it is kept already."""
         key = (queue_key.tenant, queue_key.biz, name, rule.version)
         if key in self._known:
             return
@@ -195,7 +200,7 @@ class MongoRules:
         self._known[key] = rule
 
     def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
-        """See ports.RuleStore.frozen."""
+        """The rule or spider of that version, or None if it was never frozen."""
         key = (queue_key.tenant, queue_key.biz, name, version)
         if key not in self._known:
             with border():

@@ -33,7 +33,7 @@ class MongoSubmissionKeys:
         self._sure = False
 
     def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
-        """See ports.SubmissionKeys.find.
+        """Those that are kept.
 
         Only what a majority has: ids that could still be rolled back must not be gone on with.
         """
@@ -44,7 +44,11 @@ class MongoSubmissionKeys:
             return _read(kept, queue_key, names)
 
     def open(self, queue_key: QueueKey, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
-        """See ports.SubmissionKeys.open: one round trip, and another where some are kept."""
+        """Keep each under its key, until then at least; returns what stands, in the same order.
+
+        A key that is kept already answers with what it was first given. One round trip, and another
+        where some are kept.
+        """
         if not keyed:
             return []
         documents = [_document(queue_key, one, until) for one in keyed]
@@ -56,7 +60,7 @@ class MongoSubmissionKeys:
         return [standing.get(one.name, one) for one in keyed]
 
     def close(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
-        """See ports.SubmissionKeys.close."""
+        """All requests of these are stored. No effect on what has taken the place of one."""
         change = {"$set": {"stored": True}}
         updates = [UpdateMany(match, change, hint=BY_ID) for match in _these(queue_key, keyed)]
         if updates:
@@ -64,7 +68,7 @@ class MongoSubmissionKeys:
                 self._collection().bulk_write(updates, ordered=False)
 
     def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
-        """See ports.SubmissionKeys.forget."""
+        """Keep these no longer; no effect on one that is closed, or has been replaced."""
         deletions = [
             DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(queue_key, keyed)
         ]

@@ -105,7 +105,10 @@ class RedisQueue:
         self._clock = clock
 
     def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
-        """Append, and count towards the lane's submission rate; returns how many wait now."""
+        """Append, and count towards the lane's submission rate.
+
+        Returns how many wait in the queue now, these included.
+        """
         if not entries:
             depth = self.depth(queue_key)
             return depth.queued - depth.deferred
@@ -120,7 +123,7 @@ class RedisQueue:
         )
 
     def requeue(self, queue_key: QueueKey, entries: Sequence[Entry]) -> None:
-        """Put recovered entries where they are served next, the first one first."""
+        """Put recovered entries where those of their priority are served next; not counted."""
         by_level: dict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
             by_level[entry.priority].append(entry)
@@ -137,9 +140,11 @@ class RedisQueue:
         until: datetime,
         ageing: Ageing = USUAL_AGEING,
     ) -> list[Entry]:
-        """Move up to ``count`` entries to the token's lease.
+        """Move up to ``count`` entries to the token's lease. Empty when none wait.
 
-        What something else has pushed is spelled anew if it is an entry, and dropped if not.
+        Due retries come first, then entries of leases that have ended, then the queue: each time
+        the oldest entry of the priority that weighs most by requests.queue.ageing. Ticks go by the
+        server's clock where it has one; ``now`` is the caller's.
 
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
@@ -180,7 +185,7 @@ class RedisQueue:
         processed: int,
         now: datetime,
     ) -> int:
-        """Drop the token's entries, count ``processed``; returns how many it held."""
+        """Drop the token's entries, add ``processed`` to the rate; returns how many it held."""
         keys = redis_keys(queue_key)
         return whole(
             self._redis.once(
@@ -199,7 +204,12 @@ class RedisQueue:
         return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
 
     def return_unconfirmed(self, queue_key: QueueKey, token: str, until: datetime) -> int:
-        """Return to the queue what a lease of which the answer was lost has moved."""
+        """Return what a lease has moved of which the caller got no answer; how many entries.
+
+        That is what the token holds until then: whatever was renewed it knows of. They go where
+        they are served next of the queue, also those that had waited for a host. The lease may have
+        come to nothing, or be made later than this: called again, it is looked for again.
+        """
         places = (redis_keys(queue_key).leases, *level_keys(queue_key))
         return whole(self._redis.again(_DISCLAIM, places, token, to_ms(until)))
 
@@ -226,7 +236,11 @@ class RedisQueue:
         token: str,
         hosts: Sequence[tuple[str, datetime, Sequence[Entry]]],
     ) -> int:
-        """Move entries still held by the token to the end of their host's and priority's list."""
+        """Move entries still held by the token to the end of their host's own lists.
+
+        There is one for each priority, which is served in the order in which it was made. The host
+        is looked at again at that time (the latest one given counts). Returns how many moved.
+        """
         keys, arguments = list(_deferral(queue_key)), list[str | bytes | int]([token])
         for host, again_at, entries in hosts:
             by_level: dict[int, list[Entry]] = defaultdict(list)
@@ -265,7 +279,10 @@ class RedisQueue:
         until: datetime,
         ageing: Ageing = USUAL_AGEING,
     ) -> dict[str, list[Entry]]:
-        """Move up to so many entries of each host to the token's lease, by priority and age.
+        """Move up to so many entries of each host to the token's lease.
+
+        Of a host's priorities the one is next of which the oldest weighs most, as ``deferral`` has
+        them age. Where some are left, the host is looked at again at the time given.
 
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
@@ -293,11 +310,14 @@ class RedisQueue:
         return leased
 
     def depth(self, queue_key: QueueKey) -> Depth:
-        """How much is queued, parked, leased and delayed."""
+        """How much is queued, leased and delayed, and what is served next of each priority."""
         return self.depths((queue_key,))[0]
 
     def depths(self, queues: Sequence[QueueKey]) -> list[Depth]:
-        """:meth:`depth` of many lanes, many a round trip; each is seen in one moment."""
+        """:meth:`depth` of many lanes in one round trip.
+
+        Where a part of the store is away, its lanes' are ``away``; where all of it is this fails.
+        """
         if not queues:
             return []
         each = [(_in_place(queue_key, "parked_low"), ()) for queue_key in queues]
@@ -308,7 +328,7 @@ class RedisQueue:
         ]
 
     def loads(self, queues: Sequence[QueueKey], now: datetime) -> list[Load]:
-        """What many lanes have for whoever asks now, many a round trip."""
+        """What many lanes have for whoever asks now, in one round trip; ``away`` as of depths."""
         if not queues:
             return []
         asked = to_ms(now), deferral.LOOKED_AT

@@ -82,7 +82,10 @@ class RedisQueueRebuild:
             whole(self._redis.again(_DROP_DEFERRED, (*index, *lists), *hosts))
 
     def fill(self, queue_key: QueueKey, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
-        """Append, oldest first, and note how far this has come. False: another has begun anew."""
+        """Append, oldest first of each priority, and note how far this has come.
+
+        False: another has begun anew.
+        """
         keys = redis_keys(queue_key)
         places = (keys.filled, *level_keys(queue_key))
         answer = self._redis.once(_FILL, places, nonce, reached, spell(entries))

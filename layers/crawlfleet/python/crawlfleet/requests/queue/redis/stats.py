@@ -107,14 +107,21 @@ class RedisOverview:
     def counts(
         self, queues: Sequence[QueueKey]
     ) -> list[tuple[dict[int, int], dict[int, int]] | None]:
-        """See ports.Overview.counts."""
+        """Submitted and processed counts by epoch second, for queue.rates.KEPT_SECONDS at least.
+
+        The present second is among them; it is not over yet. None for a lane whose part of the
+        store is away, where others are not.
+        """
         keys = [(of.submitted, of.processed) for of in map(redis_keys, queues)]
         answers = self._for_each(_COUNTS, keys)
         with self._redis.translated():
             return [None if _is_away(answer) else _counts(answer) for answer in answers]
 
     def waiting_hosts(self, queues: Sequence[QueueKey], limit: int) -> list[list[DeferredHost]]:
-        """See ports.Overview.waiting_hosts."""
+        """Of each lane up to ``limit`` hosts that something waits for, the last due first.
+
+        What waits longest is what its host asked to be left alone for. None of a lane that is away.
+        """
         if limit < 1:
             return [[] for _ in queues]
         keys = [(of.parked, of.parked_due) for of in map(redis_keys, queues)]
