@@ -27,8 +27,8 @@ from crawlfleet.jobs.spiders.starts import url_at
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.routing import all_shards
-from crawlfleet.requests.submission.models import BATCH_LIMIT, Accepted, Submission
-from crawlfleet.requests.submission.service import SubmissionPorts, submit
+from crawlfleet.requests.submission.admission import BATCH_LIMIT, Accepted, Submission
+from crawlfleet.requests.submission.service import Submissions
 
 #: The floor's part of the tasks: enough for a rate.
 FLOOR_PART: Final = 5
@@ -81,7 +81,7 @@ def _roomy(tree: Tree, tasks: int) -> Tree:
     return replace(tree, stage=stage, bizs={TENANT: {BIZ: replace(biz, intake=intake)}})
 
 
-def _ports(parts: BenchParts) -> SubmissionPorts:
+def _ports(parts: BenchParts) -> Submissions:
     return submission_ports(parts)
 
 
@@ -94,7 +94,7 @@ def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:
             Submission(url=url_at(start, index), rule="page", job="plain")
             for index in range(first, min(first + BATCH_LIMIT, count))
         ]
-        receipts = submit(ports, tree, TENANT, BIZ, part, now())
+        receipts = ports.submit(tree, TENANT, BIZ, part, now())
         if not all(isinstance(one, Accepted) for one in receipts):
             raise BenchError(f"not submitted: {receipts[0]}")
     return _rates(count, time.perf_counter() - clock, time.process_time() - cpu)

@@ -19,7 +19,7 @@ from crawlfleet.kernel.mongo.connection import database_name
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import text
 from crawlfleet.kernel.redis.server import fleet_keys
-from crawlfleet.requests.queue.leases import worker_of
+from crawlfleet.requests.models import worker_of
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.routing import all_shards

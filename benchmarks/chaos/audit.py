@@ -12,7 +12,7 @@ from benchmarks.chaos.submitter import JOB, Submitter
 from benchmarks.chaos.truth import Truth, page_of
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 
 #: Downloads repeated for no good reason, over the submissions.
 MOST_REPEATED: Final = 0.001

@@ -11,8 +11,7 @@ from crawlfleet.apps.context import now
 from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.requests.submission.models import Accepted, Submission
-from crawlfleet.requests.submission.service import submit
+from crawlfleet.requests.submission.admission import Accepted, Submission
 
 BATCH: Final = 100
 #: The job of every other batch.
@@ -126,8 +125,7 @@ class Submitter:
         world = self._world
         while not self._stopping.is_set():
             try:
-                receipts = submit(
-                    self._ports,
+                receipts = self._ports.submit(
                     world.tree,
                     world.tenant,
                     world.queue_key.biz,

@@ -17,7 +17,7 @@ from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import database_name
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 
 #: Two primes, so large that sums of millions of remainders stay below 2^63.
 MODULI: Final = (2_147_483_647, 1_000_000_007)

@@ -11,12 +11,12 @@ from tests.kit.fleet import Workers
 from tests.kit.ids import WorkerNumbers
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import QueueKey
+from tests.kit.mongo import MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
 from tests.kit.patience import patient
 from tests.kit.politeness import Hosts
-from tests.kit.queue import RequestQueue
+from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
-from tests.kit.requests import RequestStore
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def queue_key(tenant: str) -> QueueKey:
     return QueueKey(tenant, "docs", "main")
 
 
-queue = fixture_over(RequestQueue)
+queue = fixture_over(RedisQueue)
 workers = fixture_over(Workers)
-store = fixture_over(RequestStore)
+store = fixture_over(MongoRequestStore)
 numbering = backend_over(WorkerNumbers)
 hosts = backend_over(Hosts)
 
@@ -98,7 +98,7 @@ def street(hosts: Backend, tenant: str) -> host_cases.Street:
 
 
 @pytest.fixture
-def fleet(store: RequestStore, tenant: str) -> Fleet:
+def fleet(store: MongoRequestStore, tenant: str) -> Fleet:
     """A lane of the tenant over the store: two nodes, two databases, two shards."""
     return Fleet(store, tenant)
 

@@ -18,7 +18,7 @@ from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
-from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPorts
+from tests.kit.submission import MongoSubmissionKeys, RedisIntake, Submissions
 
 #: Tasks of a batch.
 BATCH = 50
@@ -64,7 +64,7 @@ def ports(
     return ExpandingPorts(
         jobs=Reported("jobs", MongoJobs(nodes)),
         ledgers=Reported("ledgers", MongoLedgers(nodes)),
-        submission=SubmissionPorts(**reported),
+        submission=Submissions(**reported),
         batch=BATCH,
     )
 

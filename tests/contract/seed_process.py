@@ -27,7 +27,7 @@ from tests.kit.patience import PATIENT
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Done
-from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPorts
+from tests.kit.submission import MongoSubmissionKeys, RedisIntake, Submissions
 
 URLS = [f"https://site.example/{number}" for number in range(300)]
 BATCH = 30
@@ -81,7 +81,7 @@ class Process:
         self.ports = SeedingPorts(
             seeds=MongoSeeds(nodes),
             filter=RedisSeedFilter(redis),
-            submission=SubmissionPorts(
+            submission=Submissions(
                 ids=Ids(number),
                 store=self.store,
                 queue=self.queue,

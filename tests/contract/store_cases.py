@@ -13,20 +13,7 @@ from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import LEVELS, QueueKey, RequestId, to_ms
 from tests.kit.mongo import MongoLeaseRevocation, MongoLedgers, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.requests import (
-    Body,
-    Claim,
-    Correction,
-    Done,
-    Entry,
-    LeaseRevocation,
-    Ledger,
-    Ledgers,
-    Record,
-    Request,
-    RequestStore,
-    State,
-)
+from tests.kit.requests import Body, Claim, Correction, Done, Entry, Ledger, Record, Request, State
 
 #: A whole second not long ago: MongoDB's own clock must not find any of it expired.
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -118,7 +105,7 @@ def done_with(claim: Claim, *fields: dict, at: datetime = NOW) -> tuple[Claim, D
 class Fleet:
     """One lane of a tenant over a store, with the arguments that nearly every call repeats."""
 
-    def __init__(self, store: RequestStore, tenant: str, biz: Biz | None = None) -> None:
+    def __init__(self, store: MongoRequestStore, tenant: str, biz: Biz | None = None) -> None:
         self.store = store
         self.ledgers = ledgers_of(store)
         self.biz = biz or a_biz()
@@ -201,7 +188,7 @@ class Fleet:
         return self.store.index(self.queue_key, self.biz, now, lambda: time_left)
 
 
-def ledgers_of(store: RequestStore) -> Ledgers:
+def ledgers_of(store: MongoRequestStore) -> MongoLedgers:
     """The ledgers of what is in the store."""
     if isinstance(store, MemoryRequestStore):
         return MemoryLedgers(store.state)
@@ -209,7 +196,7 @@ def ledgers_of(store: RequestStore) -> Ledgers:
     return MongoLedgers(store.nodes)
 
 
-def revocation_of(store: RequestStore) -> LeaseRevocation:
+def revocation_of(store: MongoRequestStore) -> MongoLeaseRevocation:
     """What takes requests in the store from their workers."""
     if isinstance(store, MemoryRequestStore):
         return MemoryLeaseRevocation(store.state)
@@ -218,7 +205,7 @@ def revocation_of(store: RequestStore) -> LeaseRevocation:
 
 
 @contextmanager
-def a_store(kind: str, uri: str) -> Iterator[RequestStore]:
+def a_store(kind: str, uri: str) -> Iterator[MongoRequestStore]:
     """The store of that kind, and an end to its connections."""
     if kind == "memory":
         yield MemoryRequestStore()

@@ -33,26 +33,32 @@ from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.jobs.schedules import service as schedules
 from crawlfleet.monitoring import fleet_view as fleet
 from crawlfleet.monitoring.explain import service as explain
-from crawlfleet.requests.dead_letters import service as dead_letters
-from crawlfleet.requests.submission import service as submission
-from crawlfleet.requests.submission import tracking
+from crawlfleet.requests.dead_letters.service import DeadLetters
+from crawlfleet.requests.submission.service import Submissions, Tracking
 
 ROUTES = all_routes()
 
+#: The API's services that are classes, by their names in its context.
+SERVICE_CLASSES: Final = {
+    "submission": Submissions,
+    "tracking": Tracking,
+    "dead_letters": DeadLetters,
+}
+
 #: By a test's name of it: where the API finds the function that answers a call.
 SERVICES: Final[dict[str, tuple[Any, str]]] = {
-    "submit": (submission, "submit"),
-    "list_requests": (tracking, "list_requests"),
-    "list_records": (tracking, "list_records"),
-    "stats": (tracking, "stats"),
-    "ledger": (tracking, "audit"),
+    "submit": (Submissions, "submit"),
+    "list_requests": (Tracking, "list_requests"),
+    "list_records": (Tracking, "list_records"),
+    "stats": (Tracking, "stats"),
+    "ledger": (Tracking, "audit"),
     "explain": (explain, "explain"),
-    "list_dead_letters": (dead_letters, "list_dead_letters"),
-    "get_dead_letter": (dead_letters, "get_dead_letter"),
-    "replay_dead_letter": (dead_letters, "replay_one"),
-    "replay_dead_letters": (dead_letters, "replay"),
-    "purge_dead_letter": (dead_letters, "purge_one"),
-    "purge_dead_letters": (dead_letters, "purge"),
+    "list_dead_letters": (DeadLetters, "list_dead_letters"),
+    "get_dead_letter": (DeadLetters, "get_dead_letter"),
+    "replay_dead_letter": (DeadLetters, "replay_one"),
+    "replay_dead_letters": (DeadLetters, "replay"),
+    "purge_dead_letter": (DeadLetters, "purge_one"),
+    "purge_dead_letters": (DeadLetters, "purge"),
     "add_seeds": (seeds, "add_seeds"),
     "dispatch": (dispatch, "dispatch"),
     "list_seeds": (seeds, "list_seeds"),

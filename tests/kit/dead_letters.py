@@ -1,7 +1,6 @@
 """Names tests use of dead letters: models, store and service."""
 
 from crawlfleet.kernel.urls import plain_host_of as host_of
-from crawlfleet.requests.dead_letters import service as dead_letters
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage
 from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
-from crawlfleet.requests.dead_letters.service import Changed, DeadLetterPorts, DeadLetters
+from crawlfleet.requests.dead_letters.service import Changed, DeadLetters

@@ -119,7 +119,7 @@ def _fake(made: Callable[..., Any], *ports: type) -> Callable[..., Any]:
 
 def _kept(made: Callable[..., Any]) -> Callable[..., Any]:
     """Make a fake that stands on what the store of requests keeps."""
-    return lambda at, **options: made(at[requests.RequestStore].state, **options)
+    return lambda at, **options: made(at[mongo.MongoRequestStore].state, **options)
 
 
 def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
@@ -127,12 +127,14 @@ def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
 
 
 _ON_REDIS: Mapping[type, Row] = {
-    queue.RequestQueue: Row(_fake(MemoryQueue), queue.RedisQueue),
-    queue.LeaseBook: Row(_fake(MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
-    queue.QueueRebuild: Row(_fake(MemoryQueueRebuild, queue.RequestQueue), queue.RedisQueueRebuild),
-    queue.QueueSampler: Row(_fake(MemoryQueueSampler, queue.RequestQueue), queue.RedisQueueSampler),
-    queue.Overview: Row(_fake(MemoryOverview, queue.RequestQueue), queue.RedisOverview),
-    submission.Intake: Row(_fake(MemoryIntake, queue.RequestQueue), submission.RedisIntake),
+    queue.RedisQueue: Row(_fake(MemoryQueue), queue.RedisQueue),
+    queue.RedisLeaseBook: Row(_fake(MemoryLeaseBook, queue.RedisQueue), queue.RedisLeaseBook),
+    queue.RedisQueueRebuild: Row(
+        _fake(MemoryQueueRebuild, queue.RedisQueue), queue.RedisQueueRebuild
+    ),
+    queue.QueueSampler: Row(_fake(MemoryQueueSampler, queue.RedisQueue), queue.RedisQueueSampler),
+    queue.RedisOverview: Row(_fake(MemoryOverview, queue.RedisQueue), queue.RedisOverview),
+    submission.Intake: Row(_fake(MemoryIntake, queue.RedisQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
     frontier.SeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),
     fetching.Sessions: Row(_fake(MemorySessions), fetching.RedisSessions),
@@ -155,13 +157,15 @@ _ON_REDIS: Mapping[type, Row] = {
 }
 
 _ON_MONGO: Mapping[type, Row] = {
-    requests.RequestStore: Row(_fake(MemoryRequestStore), mongo.MongoRequestStore),
-    requests.Ledgers: Row(_kept(MemoryLedgers), mongo.MongoLedgers),
-    requests.LeaseRevocation: Row(_kept(MemoryLeaseRevocation), mongo.MongoLeaseRevocation),
-    requests.Journal: Row(_fake(MemoryJournal), mongo.MongoJournal),
-    requests.RuleStore: Row(_fake(MemoryRules), mongo.MongoRules),
-    dead_letters.DeadLetters: Row(_kept(MemoryDeadLetters), dead_letters.MongoDeadLetters),
-    submission.SubmissionKeys: Row(_fake(MemorySubmissionKeys), submission.MongoSubmissionKeys),
+    mongo.MongoRequestStore: Row(_fake(MemoryRequestStore), mongo.MongoRequestStore),
+    mongo.MongoLedgers: Row(_kept(MemoryLedgers), mongo.MongoLedgers),
+    mongo.MongoLeaseRevocation: Row(_kept(MemoryLeaseRevocation), mongo.MongoLeaseRevocation),
+    mongo.MongoJournal: Row(_fake(MemoryJournal), mongo.MongoJournal),
+    mongo.MongoRules: Row(_fake(MemoryRules), mongo.MongoRules),
+    dead_letters.MongoDeadLetters: Row(_kept(MemoryDeadLetters), dead_letters.MongoDeadLetters),
+    submission.MongoSubmissionKeys: Row(
+        _fake(MemorySubmissionKeys), submission.MongoSubmissionKeys
+    ),
     frontier.SeedStore: Row(_fake(MemorySeeds), frontier.MongoSeeds),
     recrawl.Visits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
     spiders.SpiderStore: Row(_fake(MemorySpiders), spiders.MongoSpiders),

@@ -2,6 +2,7 @@
 
 from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.redis.server import fleet_keys
+from crawlfleet.requests.models import is_of, new_token, worker_of
 from crawlfleet.requests.queue import deferral
 from crawlfleet.requests.queue.ageing import (
     BASE,
@@ -22,14 +23,6 @@ from crawlfleet.requests.queue.deferral import (
     ready,
     served,
 )
-from crawlfleet.requests.queue.leases import (
-    each_queued_before,
-    is_of,
-    new_token,
-    queued_before,
-    worker_of,
-)
-from crawlfleet.requests.queue.ports import LeaseBook, Overview, QueueRebuild, RequestQueue
 from crawlfleet.requests.queue.redis import keys
 from crawlfleet.requests.queue.redis.keys import (
     bizs_key,
@@ -55,6 +48,8 @@ from crawlfleet.requests.queue.stats import (
     Rates,
     Stats,
     before,
+    each_queued_before,
     full_minute,
+    queued_before,
     rates,
 )

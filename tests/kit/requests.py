@@ -4,17 +4,20 @@ from crawlfleet.kernel.ids import FINAL_STATES, State
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
 from crawlfleet.requests.leased import LeasedRequest
-from crawlfleet.requests.ledger import JOB_LIFE, Correction, Journal, JournalLine, Ledger, Ledgers
 from crawlfleet.requests.models import (
+    JOB_LIFE,
     NS_OF_MS,
     Body,
     Claim,
+    Correction,
     Coverage,
     Entry,
     Event,
     Harvest,
     Inserted,
     Item,
+    JournalLine,
+    Ledger,
     Link,
     QueuedItem,
     QueueEpoch,
@@ -45,7 +48,6 @@ from crawlfleet.requests.outcomes import (
     done_with,
     reason_of,
 )
-from crawlfleet.requests.ports import LeaseRevocation, RequestStore, RuleStore
 from crawlfleet.requests.routing import (
     Shard,
     all_shards,
@@ -58,7 +60,7 @@ from crawlfleet.requests.routing import (
     route,
     shard_of,
 )
-from crawlfleet.requests.submission.models import (
+from crawlfleet.requests.submission.admission import (
     BATCH_LIMIT,
     Accepted,
     Keyed,

@@ -1,10 +1,10 @@
 """Names tests use of submission: admission, idempotency, back-pressure, tracking."""
 
-from crawlfleet.requests.submission import tracking
 from crawlfleet.requests.submission.admission import (
     LONGEST_SECONDS,
     MEMORY_SECONDS,
     SHORTEST_SECONDS,
+    Intake,
     event_name,
     fire_name,
     is_reserved,
@@ -21,13 +21,11 @@ from crawlfleet.requests.submission.idempotency import (
     outlived,
     reused,
 )
-from crawlfleet.requests.submission.models import Intake, SubmissionKeys
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import GOOD_SECONDS, RedisIntake, RememberedIntake
 from crawlfleet.requests.submission.service import (
     PoolStarter,
-    SubmissionPorts,
-    persist_and_enqueue,
-    submit,
+    Submissions,
+    Tracking,
+    state_label,
 )
-from crawlfleet.requests.submission.tracking import TrackingPorts, stats

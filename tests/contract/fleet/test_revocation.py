@@ -28,15 +28,7 @@ from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError, to_ms
 from tests.kit.mongo import BY_POOL, MongoLeaseRevocation, MongoRequestStore, Waits
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.requests import (
-    Entry,
-    LeaseRevocation,
-    QueueEpoch,
-    Request,
-    RequestStore,
-    Retry,
-    State,
-)
+from tests.kit.requests import Entry, QueueEpoch, Request, Retry, State
 
 MS = timedelta(milliseconds=1)
 #: A node that is away need not be waited for as long as the product does.
@@ -47,7 +39,7 @@ class Both(NamedTuple):
     """A lane, and recovery's view of the same store."""
 
     fleet: Fleet
-    revocation: LeaseRevocation
+    revocation: MongoLeaseRevocation
 
     def revoke(self, requests: list[Request], worker: str = "worker") -> int:
         entries = entries_of(requests)
@@ -70,12 +62,12 @@ class Both(NamedTuple):
         return found
 
 
-backend = backend_over(RequestStore, LeaseRevocation)
+backend = backend_over(MongoRequestStore, MongoLeaseRevocation)
 
 
 @pytest.fixture
 def both(backend: Backend, tenant: str) -> Both:
-    return Both(Fleet(backend[RequestStore], tenant), backend[LeaseRevocation])
+    return Both(Fleet(backend[MongoRequestStore], tenant), backend[MongoLeaseRevocation])
 
 
 def test_revoked_requests_are_pending_again_and_say_who_revoked_them(both: Both) -> None:

@@ -9,25 +9,16 @@ from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, snowflakes
 from tests.kit.fleet import PoolBook
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import QueueKey, bound
-from tests.kit.mongo import BY_POOL, MongoNodes, MongoRequestStore
+from tests.kit.mongo import BY_POOL, MongoLeaseRevocation, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.requests import (
-    Entry,
-    LeaseRevocation,
-    QueueEpoch,
-    Request,
-    RequestStore,
-    Retry,
-    State,
-    live_shards,
-)
+from tests.kit.requests import Entry, QueueEpoch, Request, Retry, State, live_shards
 
-backend = backend_over(RequestStore, LeaseRevocation)
+backend = backend_over(MongoRequestStore, MongoLeaseRevocation)
 
 
 @pytest.fixture
 def both(backend: Backend, tenant: str) -> Both:
-    return Both(Fleet(backend[RequestStore], tenant), backend[LeaseRevocation])
+    return Both(Fleet(backend[MongoRequestStore], tenant), backend[MongoLeaseRevocation])
 
 
 book = fixture_over(PoolBook)

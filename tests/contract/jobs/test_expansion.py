@@ -20,7 +20,7 @@ from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.spiders import Range, Start, url_at
-from tests.kit.submission import RedisIntake, SubmissionPorts
+from tests.kit.submission import RedisIntake, Submissions
 
 
 class Ids:
@@ -61,7 +61,7 @@ class Site:
         return ExpandingPorts(
             jobs=self.jobs,
             ledgers=MongoLedgers(nodes),
-            submission=SubmissionPorts(
+            submission=Submissions(
                 ids=self.ids,
                 store=store,  # type: ignore[arg-type]
                 queue=RedisQueue(self.redis),

@@ -7,7 +7,7 @@ import pytest
 from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
-from tests.kit.queue import Overview, RedisOverview, RequestQueue
+from tests.kit.queue import RedisOverview, RedisQueue
 from tests.kit.redis import QUEUES, RedisConnection
 from tests.kit.requests import Entry
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
 
 
-both = fixture_over(RequestQueue, Overview)
+both = fixture_over(RedisQueue, RedisOverview)
 
 
 def entries(queue_key: QueueKey, count: int) -> list[Entry]:

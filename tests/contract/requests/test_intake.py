@@ -14,7 +14,7 @@ from tests.kit.config import IntakeLimits
 from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import QueueKey
-from tests.kit.queue import RequestQueue
+from tests.kit.queue import RedisQueue
 from tests.kit.requests import Entry
 from tests.kit.submission import Intake, RedisIntake
 
@@ -37,13 +37,13 @@ def time():
     return Time()
 
 
-backend = backend_over(RequestQueue, Intake)
+backend = backend_over(RedisQueue, Intake)
 
 
 @pytest.fixture
 def both(backend, time):
     """A queue and its intake."""
-    return backend[RequestQueue], backend.make(Intake, clock=time)
+    return backend[RedisQueue], backend.make(Intake, clock=time)
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo import MongoJournal
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.requests import Journal, JournalLine
+from tests.kit.requests import JournalLine
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MS = timedelta(milliseconds=1)
 
 
-journal = fixture_over(Journal)
+journal = fixture_over(MongoJournal)
 
 
 def a_line(at: datetime = NOW, **changes: object) -> JournalLine:
@@ -24,7 +24,7 @@ def a_line(at: datetime = NOW, **changes: object) -> JournalLine:
     return JournalLine(**{**facts, **changes})
 
 
-def test_the_lines_of_a_span_come_oldest_first(journal: Journal, queue_key: QueueKey) -> None:
+def test_the_lines_of_a_span_come_oldest_first(journal: MongoJournal, queue_key: QueueKey) -> None:
     lines = [a_line(NOW + n * MS, kind=f"k{n}", count=n) for n in range(5)]
     for line in (lines[3], lines[0], lines[4], lines[1], lines[2]):
         journal.note(queue_key, line)
@@ -36,7 +36,7 @@ def test_the_lines_of_a_span_come_oldest_first(journal: Journal, queue_key: Queu
 
 
 def test_lines_of_one_moment_are_all_kept_in_the_order_they_were_noted(
-    journal: Journal, queue_key: QueueKey
+    journal: MongoJournal, queue_key: QueueKey
 ) -> None:
     lines = [a_line(count=n) for n in range(4)]
     for line in lines:
@@ -45,7 +45,7 @@ def test_lines_of_one_moment_are_all_kept_in_the_order_they_were_noted(
     assert journal.lines(queue_key, NOW, NOW + MS, 100) == lines
 
 
-def test_another_tenant_or_biz_reads_none_of_it(journal: Journal, queue_key: QueueKey) -> None:
+def test_another_tenant_or_biz_reads_none_of_it(journal: MongoJournal, queue_key: QueueKey) -> None:
     journal.note(queue_key, a_line())
 
     for other in (
@@ -56,7 +56,7 @@ def test_another_tenant_or_biz_reads_none_of_it(journal: Journal, queue_key: Que
 
 
 def test_long_and_unwritable_texts_are_cut_to_what_can_be_kept(
-    journal: Journal, queue_key: QueueKey
+    journal: MongoJournal, queue_key: QueueKey
 ) -> None:
     journal.note(queue_key, a_line(why="\ud800" + "w" * 900, by="b" * 900, kind="k" * 900))
 
@@ -66,7 +66,7 @@ def test_long_and_unwritable_texts_are_cut_to_what_can_be_kept(
     assert (len(line.by), len(line.kind)) == (128, 128)
 
 
-def test_a_moment_is_kept_to_the_millisecond(journal: Journal, queue_key: QueueKey) -> None:
+def test_a_moment_is_kept_to_the_millisecond(journal: MongoJournal, queue_key: QueueKey) -> None:
     journal.note(queue_key, a_line(NOW + timedelta(microseconds=1_999)))
 
     assert journal.lines(queue_key, NOW, NOW + 2 * MS, 1) == [a_line(NOW + MS)]

@@ -6,13 +6,7 @@ import pytest
 
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import QueueKey
-from tests.kit.queue import (
-    LeaseBook,
-    RedisLeaseBook,
-    RequestQueue,
-    new_token,
-    redis_keys,
-)
+from tests.kit.queue import RedisLeaseBook, RedisQueue, new_token, redis_keys
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -20,13 +14,13 @@ UNTIL = NOW + timedelta(seconds=60)
 LATER = UNTIL + timedelta(seconds=60)
 
 
-backend = backend_over(RequestQueue, LeaseBook)
+backend = backend_over(RedisQueue, RedisLeaseBook)
 
 
 @pytest.fixture
 def both(backend):
     """A queue and its lease book."""
-    return backend[RequestQueue], backend[LeaseBook]
+    return backend[RedisQueue], backend[RedisLeaseBook]
 
 
 def entries(count, first=0):
@@ -77,8 +71,8 @@ def test_the_leases_of_a_worker_are_those_of_no_other(both, queue_key, worker):
 
 
 def test_as_many_as_there_are_are_listed_once_each(backend, queue_key):
-    queue = backend[RequestQueue]
-    book = backend.make(LeaseBook, **({"step": 50} if backend.connection else {}))
+    queue = backend[RedisQueue]
+    book = backend.make(RedisLeaseBook, **({"step": 50} if backend.connection else {}))
     queue.enqueue(queue_key, entries(3_000), NOW)
     for n in range(30):
         queue.lease(queue_key, f"w{n % 3}.n.{n}", 100, NOW, UNTIL)

@@ -31,7 +31,8 @@ from tests.fakes.requests import MemoryRequestStore
 from tests.kit.examples import examples
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import RequestId, to_ms
-from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, RequestStore, Retry, State
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, Retry, State
 
 TTL = 600
 GRACE = 120
@@ -44,7 +45,7 @@ _how = st.sampled_from(["done", "dead", "retry", "all"])
 class LedgerMachine(RuleBasedStateMachine):
     """One lane, and beside it a plain count of what was done to it."""
 
-    store: RequestStore
+    store: MongoRequestStore
     sizes: st.SearchStrategy[int]
     #: What the ledgers of all runs have had: a machine that reaches nothing proves nothing.
     reached: ClassVar[Counter[str]]
@@ -238,11 +239,11 @@ def _kept(store, fleet: Fleet) -> dict[RequestId, State]:
     return {one["_id"]: State(one["flag"]) for one in found}
 
 
-kind_of_store = fixture_over(RequestStore)
+kind_of_store = fixture_over(MongoRequestStore)
 
 
 @pytest.mark.hypothesis
-def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> None:
+def test_the_ledger_balances_after_every_step(kind_of_store: MongoRequestStore) -> None:
     real = not isinstance(kind_of_store, MemoryRequestStore)
 
     class Machine(LedgerMachine):

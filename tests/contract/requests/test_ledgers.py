@@ -15,16 +15,17 @@ from tests.contract.store_cases import (
     snowflakes,
 )
 from tests.kit.implementations import fixture_over
-from tests.kit.requests import Claim, Dead, Ledger, Request, RequestStore, Retry
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Claim, Dead, Ledger, Request, Retry
 
 WEEK = timedelta(days=7)
 
 
-store = fixture_over(RequestStore)
+store = fixture_over(MongoRequestStore)
 
 
 @pytest.fixture
-def fleet(store: RequestStore, tenant: str) -> Fleet:
+def fleet(store: MongoRequestStore, tenant: str) -> Fleet:
     return Fleet(store, tenant)
 
 

@@ -13,9 +13,8 @@ from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import LEVELS, Ageing, QueueKey, to_ms
 from tests.kit.queue import (
-    QueueRebuild,
     RedisQueue,
-    RequestQueue,
+    RedisQueueRebuild,
     host_list,
     kept,
     level_keys,
@@ -42,14 +41,14 @@ class Clock:
         return self.now
 
 
-backend = backend_over(RequestQueue, QueueRebuild)
+backend = backend_over(RedisQueue, RedisQueueRebuild)
 
 
 @pytest.fixture
 def aged(backend):
     """A queue, its filling, and the clock that its ticks go by."""
     clock = Clock()
-    return backend.use(RequestQueue, clock=clock), backend[QueueRebuild], clock
+    return backend.use(RedisQueue, clock=clock), backend[RedisQueueRebuild], clock
 
 
 def entry(number: int, priority: int, after: int = 0) -> Entry:

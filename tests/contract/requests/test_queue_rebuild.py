@@ -8,7 +8,7 @@ from tests.fakes.queue import MemoryQueue
 from tests.fakes.recovery import MemoryQueueRebuild
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
-from tests.kit.queue import Depth, QueueRebuild, RedisQueueRebuild, RequestQueue, redis_keys
+from tests.kit.queue import Depth, RedisQueue, RedisQueueRebuild, redis_keys
 from tests.kit.requests import Entry, QueueEpoch
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -16,7 +16,7 @@ SOON = NOW + timedelta(seconds=5)
 UNTIL = NOW + timedelta(seconds=60)
 
 
-both = fixture_over(RequestQueue, QueueRebuild)
+both = fixture_over(RedisQueue, RedisQueueRebuild)
 
 
 def entries(count, first=0):

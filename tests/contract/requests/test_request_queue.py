@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.kit.kernel import QueueKey, to_ms
-from tests.kit.queue import Depth, Load, Rates, RequestQueue
+from tests.kit.queue import Depth, Load, Rates, RedisQueue
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ def entries(count: int, *, biz: str = "docs", first: int = 0) -> list[Entry]:
 
 
 def lease(
-    queue: RequestQueue, queue_key: QueueKey, token: str = "a", count: int = 10, now: datetime = NOW
+    queue: RedisQueue, queue_key: QueueKey, token: str = "a", count: int = 10, now: datetime = NOW
 ) -> list[Entry]:
     return queue.lease(queue_key, token, count, now, now + TERM)
 
@@ -358,7 +358,7 @@ def test_a_queue_of_another_name_holds_its_own_entries_and_shares_the_biz_rates(
 
 
 def test_the_load_is_what_a_lease_would_find_and_what_is_held(
-    queue: RequestQueue, queue_key: QueueKey
+    queue: RedisQueue, queue_key: QueueKey
 ) -> None:
     other = QueueKey("other", queue_key.biz, queue_key.queue)
     queue.enqueue(queue_key, entries(6), NOW)
@@ -379,7 +379,7 @@ def test_the_load_is_what_a_lease_would_find_and_what_is_held(
     assert held not in {due, ending, later}
 
 
-def test_enqueue_reports_how_many_wait(queue: RequestQueue, queue_key: QueueKey) -> None:
+def test_enqueue_reports_how_many_wait(queue: RedisQueue, queue_key: QueueKey) -> None:
     first = queue.enqueue(queue_key, [Entry(1, queue_key.biz, 1), Entry(2, queue_key.biz, 2)], NOW)
     second = queue.enqueue(queue_key, [Entry(3, queue_key.biz, 3)], NOW)
     third = queue.enqueue(queue_key, [], NOW)

@@ -23,7 +23,8 @@ from tests.contract.store_cases import (
     uuids,
 )
 from tests.kit.kernel import QueueKey, RequestId, from_ms, to_ms
-from tests.kit.requests import Entry, RequestStore, Retry, State
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Entry, Retry, State
 
 SECOND = timedelta(seconds=1)
 
@@ -93,7 +94,7 @@ def test_an_unstorable_request_is_refused_alone(fleet: Fleet) -> None:
     ids=["snowflake", "uuid", "objectid", "counter"],
 )
 def test_every_kind_of_id_is_found_after_nodes_and_shards_change(
-    store: RequestStore, tenant: str, issue: Callable[[int, datetime], list[RequestId]]
+    store: MongoRequestStore, tenant: str, issue: Callable[[int, datetime], list[RequestId]]
 ) -> None:
     change = NOW - MINUTE
     before = Fleet(store, tenant, a_biz(generations=(a_generation(),)))

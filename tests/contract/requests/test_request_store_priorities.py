@@ -17,7 +17,7 @@ from tests.contract.store_cases import (
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import LEVELS
 from tests.kit.mongo import BY_PRIORITY, BY_STATE, MongoRequestStore, Shards, indexing
-from tests.kit.requests import Request, RequestStore, Retry, live_shards
+from tests.kit.requests import Request, Retry, live_shards
 
 SECOND = timedelta(seconds=1)
 
@@ -78,14 +78,14 @@ def test_what_is_missing_is_reported_by_the_bound_of_its_own_priority(
     assert fleet.unqueued(before=bounds(NOW), now=NOW) == []
 
 
-backend = backend_over(RequestStore)
+backend = backend_over(MongoRequestStore)
 
 
 def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
     backend: Backend, tenant: str
 ) -> None:
     # The in-memory fake looks at all there are.
-    store = backend.make(RequestStore, **({"scan": 2} if backend.connection else {}))
+    store = backend.make(MongoRequestStore, **({"scan": 2} if backend.connection else {}))
     fleet = Fleet(store, tenant)
     requests = submitted(fleet, 5, 0, 5, 0, 0, 5)
     fleet.index()

@@ -22,7 +22,8 @@ from tests.contract.store_cases import (
 )
 from tests.kit.config import Spread
 from tests.kit.kernel import QueueKey, from_ms, to_ms
-from tests.kit.requests import Dead, RequestStore, Retry, State
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Dead, Retry, State
 
 SECOND = timedelta(seconds=1)
 
@@ -210,7 +211,9 @@ def test_what_passed_its_time_unprocessed_is_counted_exactly_once(fleet: Fleet) 
     assert fleet.claim(requests, now=NOW + ttl) == []
 
 
-def test_more_than_one_transaction_of_requests_expire(store: RequestStore, tenant: str) -> None:
+def test_more_than_one_transaction_of_requests_expire(
+    store: MongoRequestStore, tenant: str
+) -> None:
     one = a_generation(nodes=("east",), databases=("one",), shards=1, spread=Spread.MODULO)
     fleet = Fleet(store, tenant, a_biz(generations=(one,)))
     fleet.submit(2_100)
@@ -224,7 +227,7 @@ def test_more_than_one_transaction_of_requests_expire(store: RequestStore, tenan
 
 
 def test_a_tenant_cannot_see_or_touch_what_is_another_ones(
-    store: RequestStore, tenant: str
+    store: MongoRequestStore, tenant: str
 ) -> None:
     mine, theirs = Fleet(store, tenant), Fleet(store, tenant + "b")
     requests = mine.submit(9)

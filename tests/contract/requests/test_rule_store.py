@@ -10,7 +10,6 @@ from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoRules
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.requests import RuleStore
 
 RULE = Rule(
     description="a shop's page",
@@ -23,13 +22,13 @@ RULE = Rule(
 )
 
 
-backend = backend_over(RuleStore)
+backend = backend_over(MongoRules)
 
 
 @pytest.fixture
-def another_process(backend: Backend) -> Callable[[], RuleStore]:
+def another_process(backend: Backend) -> Callable[[], MongoRules]:
     """Opens the store as one more process would."""
-    return lambda: backend.another(RuleStore)
+    return lambda: backend.another(MongoRules)
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def queue_key(tenant: str) -> QueueKey:
 
 
 def test_a_rule_version_is_read_back_unchanged(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     another_process().freeze(queue_key, "detail", RULE)
 
@@ -46,7 +45,7 @@ def test_a_rule_version_is_read_back_unchanged(
 
 
 def test_freezing_again_keeps_the_first(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     reworded = Rule(description="other words", items=RULE.items, fields=RULE.fields)
     store = another_process()
@@ -60,7 +59,7 @@ def test_freezing_again_keeps_the_first(
 
 
 def test_many_may_store_one_rule_version_at_once(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     stores = [another_process() for _ in range(8)]
 
@@ -71,7 +70,7 @@ def test_many_may_store_one_rule_version_at_once(
 
 
 def test_versions_names_bizs_and_tenants_are_kept_apart(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     edited = Rule(fields={"title": Field(css="h2")})
     store = another_process()
@@ -99,7 +98,7 @@ SPIDER = Spider(
 
 
 def test_a_spiders_version_is_read_back_as_a_spider(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     another_process().freeze(queue_key, "list", SPIDER)
     another_process().freeze(queue_key, "detail", RULE)
@@ -109,7 +108,7 @@ def test_a_spiders_version_is_read_back_as_a_spider(
 
 
 def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     rule = Rule(key=("title",), schema=SPIDER.schema, fields=RULE.fields)
 
@@ -120,7 +119,7 @@ def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
 
 
 def test_a_name_that_was_a_rule_may_become_a_spider(
-    another_process: Callable[[], RuleStore], queue_key: QueueKey
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     store = another_process()
     store.freeze(queue_key, "list", RULE)

@@ -12,7 +12,7 @@ from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.kit.requests import Keyed, KeyKind, KeyName, RuleVersion
-from tests.kit.submission import MongoSubmissionKeys, SubmissionKeys
+from tests.kit.submission import MongoSubmissionKeys
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -20,7 +20,7 @@ UNTIL = NOW + timedelta(days=1)
 MS = timedelta(milliseconds=1)
 
 
-keys = fixture_over(SubmissionKeys)
+keys = fixture_over(MongoSubmissionKeys)
 
 
 def keyed(key: str = "k", kind: KeyKind = KeyKind.CALL, **changes: object) -> Keyed:
@@ -42,7 +42,9 @@ def entries(count: int, first: int = 1, at: datetime = NOW) -> list[Keyed]:
     ]
 
 
-def test_a_key_is_kept_and_found_as_it_was_given(keys: SubmissionKeys, queue_key: QueueKey) -> None:
+def test_a_key_is_kept_and_found_as_it_was_given(
+    keys: MongoSubmissionKeys, queue_key: QueueKey
+) -> None:
     given = keyed()
 
     assert keys.find(queue_key, [given.name]) == {}
@@ -51,7 +53,7 @@ def test_a_key_is_kept_and_found_as_it_was_given(keys: SubmissionKeys, queue_key
 
 
 def test_a_key_that_is_kept_answers_with_what_it_was_first_given(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     first = keyed()
     keys.open(queue_key, [first], UNTIL)
@@ -62,7 +64,7 @@ def test_a_key_that_is_kept_answers_with_what_it_was_first_given(
 
 
 def test_many_are_opened_at_once_and_answer_in_their_order(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     some = entries(40)[::3]
     keys.open(queue_key, some, UNTIL)
@@ -76,7 +78,9 @@ def test_many_are_opened_at_once_and_answer_in_their_order(
 
 
 @pytest.mark.parametrize("key", ["k", "call/k", "entry/k", "/", "a/../b", "$x.y", "~" * 255])
-def test_no_key_is_taken_for_another(keys: SubmissionKeys, queue_key: QueueKey, key: str) -> None:
+def test_no_key_is_taken_for_another(
+    keys: MongoSubmissionKeys, queue_key: QueueKey, key: str
+) -> None:
     others = [
         (QueueKey(f"{queue_key.tenant}x", queue_key.biz, "main"), KeyName(KeyKind.CALL, key)),
         (QueueKey(queue_key.tenant, "else", "main"), KeyName(KeyKind.CALL, key)),
@@ -95,7 +99,7 @@ def test_no_key_is_taken_for_another(keys: SubmissionKeys, queue_key: QueueKey, 
 
 
 def test_the_queue_of_a_biz_is_no_part_of_its_keys(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     keys.open(queue_key, [keyed()], UNTIL)
 
@@ -104,7 +108,9 @@ def test_the_queue_of_a_biz_is_no_part_of_its_keys(
     assert keys.find(moved, [keyed().name]) == {keyed().name: keyed()}
 
 
-def test_a_closed_key_says_that_it_is_stored(keys: SubmissionKeys, queue_key: QueueKey) -> None:
+def test_a_closed_key_says_that_it_is_stored(
+    keys: MongoSubmissionKeys, queue_key: QueueKey
+) -> None:
     some = entries(3)
     keys.open(queue_key, some, UNTIL)
     keys.close(queue_key, some[:2])
@@ -116,7 +122,7 @@ def test_a_closed_key_says_that_it_is_stored(keys: SubmissionKeys, queue_key: Qu
 
 
 def test_an_open_key_may_be_forgotten_and_given_anew(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     old, new = entries(2), entries(2, first=50, at=NOW + MS)
     keys.open(queue_key, old, UNTIL)
@@ -128,7 +134,7 @@ def test_an_open_key_may_be_forgotten_and_given_anew(
 
 
 def test_what_has_taken_the_place_of_a_key_is_neither_closed_nor_forgotten_for_it(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     old, new = entries(2), entries(2, first=50, at=NOW + MS)
     keys.open(queue_key, old, UNTIL)
@@ -141,7 +147,7 @@ def test_what_has_taken_the_place_of_a_key_is_neither_closed_nor_forgotten_for_i
     assert keys.find(queue_key, [one.name for one in new]) == {one.name: one for one in new}
 
 
-def test_a_closed_key_is_not_forgotten(keys: SubmissionKeys, queue_key: QueueKey) -> None:
+def test_a_closed_key_is_not_forgotten(keys: MongoSubmissionKeys, queue_key: QueueKey) -> None:
     some = entries(1)
     keys.open(queue_key, some, UNTIL)
     keys.close(queue_key, some)
@@ -152,7 +158,7 @@ def test_a_closed_key_is_not_forgotten(keys: SubmissionKeys, queue_key: QueueKey
 
 
 def test_of_many_that_open_the_same_keys_at_once_all_get_the_same_ids(
-    keys: SubmissionKeys, queue_key: QueueKey
+    keys: MongoSubmissionKeys, queue_key: QueueKey
 ) -> None:
     rounds, callers = 6, 4
     barrier = Barrier(callers)

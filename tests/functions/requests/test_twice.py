@@ -18,7 +18,6 @@ import pytest
 from tests.functions.http import Answer, ask, event
 from tests.kit.kernel import names
 from tests.kit.requests import Submission
-from tests.kit.submission import submit as submit_to
 from tests.kit.worlds.functions import Context, World
 
 EVENTS = Path(__file__).parents[3] / "events"
@@ -98,8 +97,7 @@ def test_entries_with_client_ids_that_meet_in_several_calls_are_stored_once(worl
     contexts = [world.context() for _ in sent]
     calls = [
         partial(
-            submit_to,
-            context.submission,
+            context.submission.submit,
             context.config.current(),
             world.tenants["acme"],
             "docs",

@@ -4,10 +4,8 @@ from datetime import timedelta
 
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.ledger import MemoryJournal
-from tests.kit.dead_letters import DeadLetterFilter, DeadLetterPorts
-from tests.kit.dead_letters import dead_letters as flow
+from tests.kit.dead_letters import DeadLetterFilter, DeadLetters
 from tests.kit.requests import Dead, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.memory import DOCS, World
 
 ALL = DeadLetterFilter()
@@ -29,18 +27,18 @@ class Office:
             "rules": world.rules,
             "journal": self.journal,
         }
-        self.ports = DeadLetterPorts(**(ports | changes))
+        self.ports = DeadLetters(**(ports | changes))
 
     def place(self):
-        return self.ports, self.world.tree, "default", "docs"
+        return self.world.tree, "default", "docs"
 
     def list(self, dead_letters=ALL, *, cursor=None, limit=100):
-        return flow.list_dead_letters(
+        return self.ports.list_dead_letters(
             *self.place(), dead_letters, cursor=cursor, limit=limit, now=self.world.now
         )
 
     def replay(self, dead_letters=ALL, *, current_rule=False, limit=100, cursor=None):
-        return flow.replay(
+        return self.ports.replay(
             *self.place(),
             dead_letters,
             current_rule=current_rule,
@@ -51,7 +49,7 @@ class Office:
         )
 
     def purge(self, dead_letters=ALL, *, limit=100, cursor=None):
-        return flow.purge(
+        return self.ports.purge(
             *self.place(),
             dead_letters,
             by="api:default",
@@ -61,7 +59,7 @@ class Office:
         )
 
     def replay_one(self, text_id, *, current_rule=False):
-        return flow.replay_one(
+        return self.ports.replay_one(
             *self.place(),
             str(text_id),
             current_rule=current_rule,
@@ -70,13 +68,15 @@ class Office:
         )
 
     def purge_one(self, text_id):
-        return flow.purge_one(*self.place(), str(text_id), by="api:default", now=self.world.now)
+        return self.ports.purge_one(
+            *self.place(), str(text_id), by="api:default", now=self.world.now
+        )
 
     def submit(self, number, host="a.example"):
         """That many requests, submitted and queued; their ids."""
         pages = [Submission(url=f"https://{host}/{n}", rule="page") for n in range(number)]
         world = self.world
-        receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+        receipts = world.submission().submit(world.tree, "default", "docs", pages, world.now)
         return [receipt.id for receipt in receipts]
 
     def take(self, count=1_000):

@@ -50,7 +50,7 @@ from tests.kit.kernel import FetchError, QueueKey
 from tests.kit.records import DrainPorts, SchemaValidator
 from tests.kit.recovery import ReaperPorts, RecoveryPorts
 from tests.kit.requests import Ledger
-from tests.kit.submission import SubmissionPorts, TrackingPorts
+from tests.kit.submission import Submissions, Tracking
 from tests.kit.warned import Warned
 from tests.kit.worker import Pauses, SteadyTime, WorkerServices
 from tests.kit.worlds.doubles import Ids, Lines, Titles
@@ -185,7 +185,7 @@ class World:
     def warnings(self) -> list[str]:
         return self.warned.texts
 
-    def submission(self, **changes: object) -> SubmissionPorts:
+    def submission(self, **changes: object) -> Submissions:
         ports: dict[str, object] = {
             "ids": self.ids,
             "store": self.store,
@@ -196,10 +196,10 @@ class World:
             "intake": self.intake,
             "waker": self,
         }
-        return SubmissionPorts(**(ports | changes))  # type: ignore[arg-type]
+        return Submissions(**(ports | changes))  # type: ignore[arg-type]
 
-    def tracking(self) -> TrackingPorts:
-        return TrackingPorts(store=self.store, ledgers=self.ledgers, queue=self.queue)
+    def tracking(self) -> Tracking:
+        return Tracking(store=self.store, ledgers=self.ledgers, queue=self.queue)
 
     def reaper(self, **changes: object) -> ReaperPorts:
         ports: dict[str, object] = {

@@ -10,7 +10,6 @@ from tests.kit.kernel import QueueKey
 from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample
 from tests.kit.queue import NodeHealth
 from tests.kit.requests import Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.memory import World
 from tests.steady import SteadyClock
 
@@ -57,7 +56,7 @@ def look(
 def put(world: World, count: int, tenant: str = "default") -> None:
     """Submit so many pages."""
     entries = [Submission(url=f"https://example.org/{tenant}/{n}") for n in range(count)]
-    submit(world.submission(), world.tree, tenant, "docs", entries, world.now)
+    world.submission().submit(world.tree, tenant, "docs", entries, world.now)
 
 
 def do(world: World, queue_key: QueueKey, count: int) -> None:

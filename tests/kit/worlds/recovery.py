@@ -4,14 +4,13 @@ from tests.fakes.fleet import MemoryFailureDetector
 from tests.kit.kernel import to_ms
 from tests.kit.recovery import recover
 from tests.kit.requests import Entry, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.memory import World
 
 
 def submitted(world: World, count: int, **changes: object) -> list[Entry]:
     submissions = [Submission(url=f"https://example.org/{n}") for n in range(count)]
-    receipts = submit(
-        world.submission(**changes), world.tree, "default", "docs", submissions, world.now
+    receipts = world.submission(**changes).submit(
+        world.tree, "default", "docs", submissions, world.now
     )
     return [Entry(receipt.id, "docs", to_ms(world.now)) for receipt in receipts]
 

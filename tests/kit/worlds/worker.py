@@ -11,7 +11,6 @@ from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tre
 from tests.kit.fleet import FLEET_POOL, ScalingTarget
 from tests.kit.politeness import HopGuards, HostReport
 from tests.kit.requests import LeasedRequest, State, Submission
-from tests.kit.submission import submit
 from tests.kit.worker import (
     BackgroundTasks,
     Heartbeat,
@@ -43,7 +42,7 @@ def obedient(world: World) -> World:
 
 def submitted(world: World, *urls: str, tenant: str = "default", **facts: object) -> list[int]:
     pages = [Submission(url=url, **facts) for url in urls]
-    receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
+    receipts = world.submission().submit(world.tree, tenant, "docs", pages, world.now)
     return [receipt.id for receipt in receipts]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.kit.api import ROUTES, SERVICES, RestApi, resources_at, routes_of
+from tests.kit.api import ROUTES, SERVICE_CLASSES, SERVICES, RestApi, resources_at, routes_of
 from tests.kit.config import Biz, Generation, Stage, Tenant, Tree
 from tests.kit.kernel import (
     ConfigError,
@@ -52,6 +52,8 @@ class NoServices:
         return NOW
 
     def __getattr__(self, ports: str) -> Any:
+        if service := SERVICE_CLASSES.get(ports):
+            return object.__new__(service)
         return SimpleNamespace(resolver=None, schedules=None)
 
     @contextmanager

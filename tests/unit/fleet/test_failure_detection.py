@@ -9,7 +9,6 @@ from tests.kit.politeness import HostAsk
 from tests.kit.queue import Depth
 from tests.kit.recovery import reap, reaper, stand_watch
 from tests.kit.requests import State, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, World
 
@@ -18,7 +17,7 @@ SECOND = timedelta(seconds=1)
 
 def submitted(world: World, count: int) -> None:
     pages = [Submission(url=f"https://example.org/{n}") for n in range(count)]
-    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    world.submission().submit(world.tree, "default", "docs", pages, world.now)
 
 
 def beat(world: World, *workers: str, seconds: int = 1) -> None:

@@ -11,7 +11,6 @@ from tests.kit.fleet import Demand, QueueDemand, forecast_demand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
 from tests.kit.requests import Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
 
@@ -26,7 +25,7 @@ def polite(world: World, limits: HostLimits = SLOW, **biz: object) -> None:
 
 def submitted(world: World, *hosts: str, tenant: str = "default") -> None:
     pages = [Submission(url=f"https://{host}/{n}") for n, host in enumerate(hosts)]
-    submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
+    world.submission().submit(world.tree, tenant, "docs", pages, world.now)
 
 
 def deferred(world: World, host: str, count: int, queue_key=DOCS, again_in: float = 0.0) -> None:
@@ -276,7 +275,7 @@ def many_queues(world: World, count: int, node: str) -> None:
     world.tree = replace(world.tree, bizs={"default": bizs})
     for name in bizs:
         pages = [Submission(url=f"https://{name}.example/{n}") for n in range(100)]
-        submit(world.submission(), world.tree, "default", name, pages, world.now)
+        world.submission().submit(world.tree, "default", name, pages, world.now)
 
 
 @pytest.mark.parametrize(("fails", "rate"), [(True, 0.0), (False, math.inf)])

@@ -5,7 +5,6 @@ import pytest
 from tests.kit.kernel import to_ms
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, Retry, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, World
 
@@ -16,7 +15,7 @@ def submitted(world: World, count: int) -> list[Entry]:
     for number in range(count):
         world.now += timedelta(milliseconds=1)
         page = Submission(url=f"https://example.org/{number}")
-        [receipt] = submit(world.submission(), world.tree, "default", "docs", [page], world.now)
+        [receipt] = world.submission().submit(world.tree, "default", "docs", [page], world.now)
         entries.append(Entry(receipt.id, "docs", to_ms(world.now)))
     return entries
 

@@ -9,7 +9,6 @@ from tests.kit.fleet import WorkerStatus
 from tests.kit.kernel import QueueKey
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, START, World
 from tests.kit.worlds.recovery import run, submitted
@@ -313,11 +312,11 @@ def test_right_after_redis_was_emptied_nobodys_work_is_taken(world):
 
 def test_what_is_lost_of_a_priority_is_found_although_older_ones_of_another_wait(world):
     pages = [Submission(url=f"https://example.org/{n}", priority=0) for n in range(3)]
-    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    world.submission().submit(world.tree, "default", "docs", pages, world.now)
     world.now += timedelta(seconds=30)
     urgent = [Submission(url="https://example.org/now", priority=10)]
     ports = world.submission(queue=Broken())
-    [receipt] = submit(ports, world.tree, "default", "docs", urgent, world.now)
+    [receipt] = ports.submit(world.tree, "default", "docs", urgent, world.now)
     world.now += timedelta(seconds=30)
 
     assert [run(world).requeued for _ in range(2)] == [1, 0]
@@ -329,7 +328,7 @@ def test_what_is_lost_of_a_priority_is_found_although_older_ones_of_another_wait
 
 def test_a_queue_that_was_lost_is_filled_again_with_every_priority(world):
     pages = [Submission(url=f"https://example.org/{n}", priority=n % 11) for n in range(22)]
-    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    world.submission().submit(world.tree, "default", "docs", pages, world.now)
     world.queue.flush()
 
     assert run(world).requeued == 22

@@ -14,7 +14,7 @@ from tests.kit.kernel import InvalidRequestError, bound
 from tests.kit.recovery import GONE_AFTER, ReassignmentPorts, reassign_removed_pools, recover
 from tests.kit.requests import Body, Request
 from tests.kit.spiders import Start
-from tests.kit.submission import PoolStarter, persist_and_enqueue, stats
+from tests.kit.submission import PoolStarter
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.jobs import NoSpiders, tasks
 from tests.kit.worlds.memory import DOCS, World
@@ -114,7 +114,7 @@ def test_a_mixed_batch_is_parted_by_pool(world):
         )
         for pool in ("far", None, "far", "large")
     ]
-    persist_and_enqueue(world.submission(), FAR, world.biz, requests, world.now)
+    world.submission().persist_and_enqueue(FAR, world.biz, requests, world.now)
 
     queues = [queue_key_of(FAR, pool) for pool in (None, "far", "large")]
     assert [queued(world, queue_key) for queue_key in queues] == [1, 2, 1]
@@ -126,7 +126,7 @@ def test_what_waits_in_all_queues_is_reported_together_and_counts_as_backlog(wor
     start(world, None, "july")
     expanded(world)
 
-    assert stats(world.tracking(), world.tree, "default", "docs", world.now).depth.queued == 10
+    assert world.tracking().stats(world.tree, "default", "docs", world.now).depth.queued == 10
 
 
 def test_each_queue_is_filled_with_its_own_when_redis_has_lost_all(world):

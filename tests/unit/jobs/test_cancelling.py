@@ -18,7 +18,6 @@ from tests.kit.jobs import (
 from tests.kit.kernel import ConflictError, NotFoundError, StoreUnavailableError
 from tests.kit.requests import Ledger, Submission
 from tests.kit.spiders import Start
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, World
 
@@ -47,7 +46,7 @@ def a_job(world: World, count: int = 3, **changes: object) -> Job:
 def store(world: World, count: int) -> None:
     pages = [Submission(url=f"https://a.example/{n}", job="june") for n in range(count)]
     if pages:
-        submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+        world.submission().submit(world.tree, "default", "docs", pages, world.now)
 
 
 def cancel(world: World, **changes: object) -> Job:

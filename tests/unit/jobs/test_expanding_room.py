@@ -9,7 +9,6 @@ from tests.fakes.submission import MemoryIntake
 from tests.kit.jobs import JobState
 from tests.kit.queue import Rates
 from tests.kit.requests import Accepted, Entry, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.crashes import Kill, KilledError
 from tests.kit.worlds.jobs import (
     assert_exact,
@@ -67,7 +66,7 @@ def test_clients_of_a_biz_find_room_while_a_large_job_is_made(world):
 
     assert job_of(world).expanded == 5_000
     pages = [Submission(url=f"https://a.example/{n}") for n in range(1_000)]
-    receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    receipts = world.submission().submit(world.tree, "default", "docs", pages, world.now)
     assert all(isinstance(one, Accepted) for one in receipts)
 
 
@@ -131,7 +130,7 @@ def test_jobs_stop_before_the_memory_is_full_for_clients(world, used, made):
     assert job_of(world).expanded == made
     pages = [Submission(url="https://a.example/")]
     ports = world.submission(intake=intake)
-    assert isinstance(submit(ports, world.tree, "default", "docs", pages, world.now)[0], Accepted)
+    assert isinstance(ports.submit(world.tree, "default", "docs", pages, world.now)[0], Accepted)
     if not made:
         assert "75% of its memory" in job_of(world).trouble
 

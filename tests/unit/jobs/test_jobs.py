@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.jobs import MemoryJobReopening
 from tests.fakes.spiders import MemorySpiders
-from tests.kit.dead_letters import DeadLetterPorts
+from tests.kit.dead_letters import DeadLetters
 from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, TaskBatch, jobs
 from tests.kit.kernel import (
     ConflictError,
@@ -20,7 +20,6 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Dead, Submission
 from tests.kit.spiders import Range, SpiderPlan, Start
-from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
@@ -112,7 +111,7 @@ def test_a_name_counts_more_than_a_key(world):
 
 def test_a_name_that_requests_were_submitted_under_is_refused(world):
     page = Submission(url="https://a.example/", job="june")
-    submit(world.submission(), world.tree, "default", "docs", [page], world.now)
+    world.submission().submit(world.tree, "default", "docs", [page], world.now)
 
     with pytest.raises(ConflictError, match="submitted under"):
         start(world, name="june")
@@ -223,7 +222,7 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
     """A job of which so many tasks are dead."""
     job = start(world, name="june").job
     pages = [Submission(url=f"https://a.example/{n}", job="june") for n in range(count)]
-    receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    receipts = world.submission().submit(world.tree, "default", "docs", pages, world.now)
     entries = world.queue.lease(DOCS, "w:1", count, world.now, world.now + timedelta(minutes=1))
     until = world.now + timedelta(minutes=1)
     claims = world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "w:1")
@@ -237,7 +236,7 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
 
 
 def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0) -> jobs.Retried:
-    dead_letters = DeadLetterPorts(
+    dead_letters = DeadLetters(
         dead_letters=MemoryDeadLetters(world.store.state),
         store=world.store,
         queue=world.queue,

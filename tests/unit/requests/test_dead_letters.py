@@ -7,7 +7,6 @@ import pytest
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.ledger import MemoryJournal
 from tests.kit.dead_letters import DeadLetterFilter
-from tests.kit.dead_letters import dead_letters as flow
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
@@ -173,8 +172,8 @@ def test_what_has_passed_its_time_is_not_replayed(office, world):
 
 def test_another_tenants_biz_is_unknown(office, world):
     with pytest.raises(UnknownBizError):
-        flow.list_dead_letters(
-            office.ports, world.tree, "nobody", "docs", ALL, cursor=None, limit=1, now=world.now
+        office.ports.list_dead_letters(
+            world.tree, "nobody", "docs", ALL, cursor=None, limit=1, now=world.now
         )
 
 

@@ -11,7 +11,7 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.requests import Accepted, Refused, State, Submission
-from tests.kit.submission import fire_name, persist_and_enqueue, submit
+from tests.kit.submission import fire_name
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
 
@@ -20,7 +20,7 @@ URL = "https://example.org/a"
 
 def send(world: World, *urls: str, tenant: str = "default", **changes: object):
     submissions = [Submission(url=url, rule="page") for url in urls]
-    return submit(world.submission(**changes), world.tree, tenant, "docs", submissions, world.now)
+    return world.submission(**changes).submit(world.tree, tenant, "docs", submissions, world.now)
 
 
 def test_an_accepted_request_is_persisted_and_queued_once(world):
@@ -43,7 +43,7 @@ def test_each_entry_of_a_batch_is_answered_in_its_place(world):
     wrong = InvalidRequestError.of("requests[1].url", "is missing")
     entries = [Submission(url=URL), wrong, Submission(url="ftp://x/"), Submission(url=URL)]
 
-    receipts = submit(world.submission(), world.tree, "default", "docs", entries, START)
+    receipts = world.submission().submit(world.tree, "default", "docs", entries, START)
 
     assert [type(receipt) for receipt in receipts] == [Accepted, Refused, Refused, Accepted]
     assert receipts[1].error is wrong
@@ -55,7 +55,7 @@ def test_nobody_submits_under_a_name_that_a_fire_will_have(world):
     name = fire_name("nightly", START)
     entries = [Submission(url=URL, job=name), Submission(url=URL, job="june")]
 
-    refused, accepted = submit(world.submission(), world.tree, "default", "docs", entries, START)
+    refused, accepted = world.submission().submit(world.tree, "default", "docs", entries, START)
 
     assert isinstance(accepted, Accepted)
     [problem] = refused.error.problems
@@ -64,8 +64,8 @@ def test_nobody_submits_under_a_name_that_a_fire_will_have(world):
 
 
 def test_the_only_rule_of_a_biz_need_not_be_named(world):
-    [receipt] = submit(
-        world.submission(), world.tree, "default", "docs", [Submission(url=URL)], START
+    [receipt] = world.submission().submit(
+        world.tree, "default", "docs", [Submission(url=URL)], START
     )
 
     assert world.store.get(DOCS, world.biz, receipt.id).request.body.rule == "page"
@@ -75,8 +75,8 @@ def test_a_biz_with_several_rules_wants_one_named():
     rules = {"page": make_biz().rules["page"], "other": make_biz().rules["page"]}
     world = World(tree=make_tree(make_biz(rules=rules)))
 
-    [receipt] = submit(
-        world.submission(), world.tree, "default", "docs", [Submission(url=URL)], START
+    [receipt] = world.submission().submit(
+        world.tree, "default", "docs", [Submission(url=URL)], START
     )
 
     assert receipt.error.problems[0].field == "requests[0].rule"
@@ -84,8 +84,7 @@ def test_a_biz_with_several_rules_wants_one_named():
 
 
 def test_an_unknown_rule_is_named_and_nothing_is_stored(world):
-    [receipt] = submit(
-        world.submission(),
+    [receipt] = world.submission().submit(
         world.tree,
         "default",
         "docs",
@@ -100,7 +99,7 @@ def test_an_unknown_rule_is_named_and_nothing_is_stored(world):
 
 def test_an_unknown_biz_is_refused(world):
     with pytest.raises(UnknownBizError):
-        submit(world.submission(), world.tree, "default", "nobiz", [Submission(url=URL)], START)
+        world.submission().submit(world.tree, "default", "nobiz", [Submission(url=URL)], START)
 
 
 def test_a_tenant_sees_nothing_of_another_ones_submission(world):
@@ -156,7 +155,7 @@ def test_an_id_that_is_taken_is_a_conflict_and_not_queued_again(world):
     [receipt] = send(world, URL)
     request = world.store.get(DOCS, world.biz, receipt.id).request
 
-    [again] = persist_and_enqueue(world.submission(), DOCS, world.biz, [request], START)
+    [again] = world.submission().persist_and_enqueue(DOCS, world.biz, [request], START)
 
     assert isinstance(again.error, ConflictError)
     assert world.queue.depth(DOCS).queued == 1
@@ -183,7 +182,7 @@ def test_a_router_whose_clock_is_wrong_wakes_nobody_where_a_worker_lives(world, 
     there = world.now + wrong
 
     pages = [Submission(url="https://example.org/")]
-    submit(world.submission(), world.tree, "default", "docs", pages, there)
+    world.submission().submit(world.tree, "default", "docs", pages, there)
 
     assert world.woken == []
 

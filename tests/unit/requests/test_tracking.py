@@ -5,27 +5,25 @@ import pytest
 
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError, UnknownBizError
 from tests.kit.requests import State, Submission
-from tests.kit.submission import submit, tracking
+from tests.kit.submission import state_label
 from tests.kit.worker import Worker
 from tests.kit.worlds.memory import DOCS, START, World
 
 
 def submitted(world: World, *urls: str) -> list[int]:
     entries = [Submission(url=url) for url in urls]
-    receipts = submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+    receipts = world.submission().submit(world.tree, "default", "docs", entries, world.now)
     return [receipt.id for receipt in receipts]
 
 
 def requests(world: World, **changes: object):
     settings = {"state": None, "since": None, "cursor": None, "limit": 2, "now": world.now}
-    return tracking.list_requests(
-        world.tracking(), world.tree, "default", "docs", **(settings | changes)
-    )
+    return world.tracking().list_requests(world.tree, "default", "docs", **(settings | changes))
 
 
 def records(world: World, **changes: object):
     settings = {"request": None, "cursor": None, "limit": 2, "now": world.now} | changes
-    return tracking.list_records(world.tracking(), world.tree, "default", "docs", **settings)
+    return world.tracking().list_records(world.tree, "default", "docs", **settings)
 
 
 def crawled(world: World, count: int) -> list[int]:
@@ -39,15 +37,15 @@ def test_a_request_is_found_by_its_id_by_its_tenant_only(world):
     [an_id] = submitted(world, "https://example.org/a")
     ports = world.tracking()
 
-    found = tracking.look_up(ports, world.tree, "default", "docs", str(an_id))
+    found = ports.look_up(world.tree, "default", "docs", str(an_id))
 
     assert found.request.id == an_id
     with pytest.raises(NotFoundError):
-        tracking.look_up(ports, world.tree, "acme", "docs", str(an_id))
+        ports.look_up(world.tree, "acme", "docs", str(an_id))
     with pytest.raises(UnknownBizError):
-        tracking.look_up(ports, world.tree, "default", "nobiz", str(an_id))
+        ports.look_up(world.tree, "default", "nobiz", str(an_id))
     with pytest.raises(InvalidRequestError):
-        tracking.look_up(ports, world.tree, "default", "docs", "no id")
+        ports.look_up(world.tree, "default", "docs", "no id")
 
 
 def test_pages_of_a_list_have_each_request_once_and_in_order(world):
@@ -118,9 +116,7 @@ def test_a_pending_request_is_cancelled_once(world):
     [an_id] = submitted(world, "https://example.org/a")
 
     for _ in range(2):
-        found = tracking.cancel(
-            world.tracking(), world.tree, "default", "docs", str(an_id), world.now
-        )
+        found = world.tracking().cancel(world.tree, "default", "docs", str(an_id), world.now)
         assert found.state == State.CANCELLED
 
 
@@ -129,16 +125,16 @@ def test_what_is_done_or_unknown_cannot_be_cancelled(world):
     ports = world.tracking()
 
     with pytest.raises(ConflictError, match="done"):
-        tracking.cancel(ports, world.tree, "default", "docs", str(an_id), world.now)
+        ports.cancel(world.tree, "default", "docs", str(an_id), world.now)
     with pytest.raises(NotFoundError):
-        tracking.cancel(ports, world.tree, "default", "docs", "12345", world.now)
+        ports.cancel(world.tree, "default", "docs", "12345", world.now)
 
 
 def test_the_statistics_add_up(world):
     crawled(world, 3)
     submitted(world, "https://example.org/z")
 
-    found = tracking.stats(world.tracking(), world.tree, "default", "docs", world.now)
+    found = world.tracking().stats(world.tree, "default", "docs", world.now)
 
     assert (found.states["done"], found.states["pending"], found.records) == (3, 1, 3)
     assert found.states["reviewed"] == 0
@@ -152,10 +148,10 @@ def test_a_job_has_a_ledger_of_its_own(world):
         Submission(url=f"https://example.org/{job}/{n}", job=job)
         for n, job in enumerate(["red", "red", "blue.2", None])
     ]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+    world.submission().submit(world.tree, "default", "docs", entries, world.now)
 
     def audit(job, tenant="default"):
-        return tracking.audit(world.tracking(), world.tree, tenant, "docs", job, world.now)
+        return world.tracking().audit(world.tree, tenant, "docs", job, world.now)
 
     assert audit(None).submitted == 4
     assert (audit("red").submitted, audit("red").pending) == (2, 2)
@@ -168,6 +164,6 @@ def test_a_job_has_a_ledger_of_its_own(world):
 
 
 def test_a_state_nobody_named_is_shown_as_its_number(world):
-    assert tracking.state_label(world.biz, 100) == "reviewed"
-    assert tracking.state_label(world.biz, 777) == "777"
+    assert state_label(world.biz, 100) == "reviewed"
+    assert state_label(world.biz, 777) == "777"
     assert world.queue.depth(DOCS).queued == 0

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Submission
-from tests.kit.submission import submit
 from tests.kit.worker import Pauses
 from tests.kit.worlds.memory import DOCS, World
 from tests.kit.worlds.worker import Parts
@@ -41,7 +40,7 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
     for biz in world.tree.bizs["default"]:
         page = [Submission(url="https://example.org/")]
-        submit(world.submission(), world.tree, "default", biz, page, world.now)
+        world.submission().submit(world.tree, "default", biz, page, world.now)
     index = Hanging(world)
     renewed = set()
 
@@ -69,7 +68,7 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
 def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
     """Nobody would finish it, and it would count as leased until it ends."""
     page = [Submission(url="https://example.org/")]
-    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)
     held = mine.leases.take().leased
     world.queue.flush()
@@ -82,7 +81,7 @@ def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
 def test_leases_that_the_index_has_lost_are_listed_anew(world):
     """Redis has lost them, the truth has not: whose they are must be known if this worker dies."""
     page = [Submission(url="https://example.org/")]
-    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)
     held = in_flight(mine)
     world.queue.flush()
@@ -95,7 +94,7 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
 def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_frozen(world):
     """Others may have done it all since the truth was asked: the lease would be nobody's."""
     page = [Submission(url="https://example.org/")]
-    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world, pauses=Pauses(true=0.0))
     held = in_flight(mine)
     world.queue.flush()
@@ -110,7 +109,7 @@ def test_bizs_take_turns_by_their_weight(world):
     world.tree = replace(world.tree, bizs={"default": {"heavy": heavy, "idle": light, "z": light}})
     for biz in ("heavy", "z"):
         pages = [Submission(url=f"https://example.org/{n}") for n in range(40)]
-        submit(world.submission(), world.tree, "default", biz, pages, world.now)
+        world.submission().submit(world.tree, "default", biz, pages, world.now)
     limits = replace(world.tree.stage.fleet, batch=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
     mine = Parts(world).leases

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.requests import Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.memory import World
 from tests.kit.worlds.worker import Parts
 
@@ -31,7 +30,7 @@ class Stand:
 
     def submit(self, biz: str, count: int) -> None:
         pages = [Submission(url=f"https://{biz}{n}.example/") for n in range(count)]
-        submit(self.world.submission(), self.world.tree, "default", biz, pages, self.world.now)
+        self.world.submission().submit(self.world.tree, "default", biz, pages, self.world.now)
 
     def take(self) -> str | None:
         held = self._leases.take().leased

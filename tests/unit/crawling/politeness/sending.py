@@ -5,7 +5,6 @@ from msgspec.structs import replace
 from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.requests import Receipt, State, Submission
-from tests.kit.submission import submit
 from tests.kit.worlds.memory import DOCS, World, make_tree
 
 EDITED = Rule(fields={"title": Field(css="h1")})
@@ -25,7 +24,7 @@ def send(
     **changes: object,
 ) -> list[Receipt]:
     ports = world.submission(**changes)
-    return submit(ports, world.tree, tenant, "docs", entries, world.now, single=single, key=key)
+    return ports.submit(world.tree, tenant, "docs", entries, world.now, single=single, key=key)
 
 
 def ids(receipts: list[Receipt]) -> list:

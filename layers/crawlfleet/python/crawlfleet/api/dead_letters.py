@@ -15,11 +15,10 @@ from crawlfleet.api.responses import View, at, no_content, page_of, shown
 from crawlfleet.api.routing import ANY, CURSOR, JOB, LIMIT, SINCE, Call, Parameter, Route, word
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Answer
-from crawlfleet.requests.dead_letters import service
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
 from crawlfleet.requests.models import Tracked
 from crawlfleet.requests.outcomes import REASONS
-from crawlfleet.requests.submission.models import JobName
+from crawlfleet.requests.submission.admission import JobName
 
 #: No answer of the web has a larger status; 0 is no answer at all.
 LARGEST_STATUS: Final = 999
@@ -310,8 +309,8 @@ def _list(call: Call, biz: str) -> Response[str]:
     meant, ports = filter_in(call.query), call.context.dead_letters
     return page_of(
         call.limit,
-        lambda limit: service.list_dead_letters(
-            ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
+        lambda limit: ports.list_dead_letters(
+            call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
         ),
         lambda page: LettersView(
             dead_letters=[dead_letter_view(dead_letter) for dead_letter in page.items],
@@ -322,31 +321,29 @@ def _list(call: Call, biz: str) -> Response[str]:
 
 
 def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    dead_letter = service.get_dead_letter(
-        call.context.dead_letters, call.tree, call.tenant, biz, id
-    )
+    dead_letter = call.context.dead_letters.get_dead_letter(call.tree, call.tenant, biz, id)
     return shown(200, whole_dead_letter_view(dead_letter, labels_of(call, biz)))
 
 
 def _replay(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
     current, ports = read_or(ReplayInput(), call.body).rule == "current", call.context.dead_letters
-    tracked = service.replay_one(
-        ports, call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
+    tracked = ports.replay_one(
+        call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
     )
     return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
 def _purge(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
     ports = call.context.dead_letters
-    service.purge_one(ports, call.tree, call.tenant, biz, id, by=call.by, now=call.now)
+    ports.purge_one(call.tree, call.tenant, biz, id, by=call.by, now=call.now)
     return no_content()
 
 
 def _replay_many(call: Call, biz: str) -> Response[str]:
     given, meant = _many_in(call.body, ReplaysInput)
-    ours = (call.context.dead_letters, call.tree, call.tenant, biz, meant)
+    ours = (call.tree, call.tenant, biz, meant)
     current = given.rule == "current"
-    did = service.replay(
+    did = call.context.dead_letters.replay(
         *ours,
         current_rule=current,
         by=call.by,
@@ -360,8 +357,10 @@ def _replay_many(call: Call, biz: str) -> Response[str]:
 
 def _purge_many(call: Call, biz: str) -> Response[str]:
     given, meant = _many_in(call.body, PurgesInput)
-    ours = (call.context.dead_letters, call.tree, call.tenant, biz, meant)
-    did = service.purge(*ours, by=call.by, limit=given.limit, now=call.now, cursor=given.cursor)
+    ours = (call.tree, call.tenant, biz, meant)
+    did = call.context.dead_letters.purge(
+        *ours, by=call.by, limit=given.limit, now=call.now, cursor=given.cursor
+    )
     view = PurgedView(purged=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
     return shown(200, view)
 

@@ -15,7 +15,7 @@ from crawlfleet.api.responses import TooLargeBodyError
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.kernel.validation import decode, join, named
-from crawlfleet.requests.submission.models import BATCH_LIMIT, Submission
+from crawlfleet.requests.submission.admission import BATCH_LIMIT, Submission
 
 T = TypeVar("T")
 #: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.

@@ -19,7 +19,7 @@ from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, St
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, UnknownBizError
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import RuleName, Slug, Words
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.submission.admission import RESERVED, is_reserved
 
 #: A job's name when a client gives it: it is a part of addresses, where dots alone mean others.

@@ -7,7 +7,6 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.responses import View, at, page_of
 from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
 from crawlfleet.requests.models import Record
-from crawlfleet.requests.submission import tracking
 
 
 class RecordView(View, frozen=True, kw_only=True):
@@ -46,8 +45,7 @@ def record_view(record: Record) -> RecordView:
 def _list(call: Call, biz: str) -> Response[str]:
     return page_of(
         call.limit,
-        lambda limit: tracking.list_records(
-            call.context.tracking,
+        lambda limit: call.context.tracking.list_records(
             call.tree,
             call.tenant,
             biz,

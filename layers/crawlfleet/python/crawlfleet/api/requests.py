@@ -27,8 +27,8 @@ from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Probl
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
 from crawlfleet.requests.models import Event, Tracked
-from crawlfleet.requests.submission import service, tracking
-from crawlfleet.requests.submission.models import Accepted, Receipt, Refused, Submission
+from crawlfleet.requests.submission import service
+from crawlfleet.requests.submission.admission import Accepted, Receipt, Refused, Submission
 
 #: The header of an answer that had been given before.
 REPLAYED: Final = "Idempotent-Replayed"
@@ -166,15 +166,15 @@ def event_view(event: Event) -> EventView:
 def labels_of(call: Call, biz: str) -> Callable[[int], str]:
     """Name states as the biz does."""
     _, found = biz_of(call.tree, call.tenant, biz)
-    return lambda flag: tracking.state_label(found, flag)
+    return lambda flag: service.state_label(found, flag)
 
 
 def _submit(call: Call, biz: str) -> Response[str]:
     key = idempotency_key_in(call.event)
     submissions, batch = submissions_in(call.body)
     ports, tree = call.context.submission, call.tree
-    receipts = service.submit(
-        ports, tree, call.tenant, biz, submissions, call.now, single=not batch, key=key
+    receipts = ports.submit(
+        tree, call.tenant, biz, submissions, call.now, single=not batch, key=key
     )
     headers = {REPLAYED: "true"} if _repeated(receipts) else {}
     if not batch:
@@ -214,8 +214,7 @@ def _list(call: Call, biz: str) -> Response[str]:
     query = call.query
     return page_of(
         call.limit,
-        lambda limit: tracking.list_requests(
-            call.context.tracking,
+        lambda limit: call.context.tracking.list_requests(
             call.tree,
             call.tenant,
             biz,
@@ -234,12 +233,12 @@ def _list(call: Call, biz: str) -> Response[str]:
 
 
 def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    tracked = tracking.look_up(call.context.tracking, call.tree, call.tenant, biz, id)
+    tracked = call.context.tracking.look_up(call.tree, call.tenant, biz, id)
     return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
 def _cancel(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    tracked = tracking.cancel(call.context.tracking, call.tree, call.tenant, biz, id, call.now)
+    tracked = call.context.tracking.cancel(call.tree, call.tenant, biz, id, call.now)
     return shown(200, request_view(tracked, labels_of(call, biz)))
 
 

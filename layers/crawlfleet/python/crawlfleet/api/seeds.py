@@ -34,14 +34,15 @@ from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words
-from crawlfleet.requests.submission.admission import RESERVED, is_reserved
-from crawlfleet.requests.submission.models import (
+from crawlfleet.requests.submission.admission import (
     BATCH_LIMIT,
+    RESERVED,
     HeaderName,
     HeaderValue,
     JobName,
     Scalar,
     Text,
+    is_reserved,
 )
 
 SegmentName = Annotated[

@@ -8,9 +8,8 @@ from crawlfleet.api.inputs import job_in
 from crawlfleet.api.responses import View, at, shown
 from crawlfleet.api.routing import ANY, JOB, Call, Route
 from crawlfleet.kernel.time import from_ms
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.queue.stats import Rates, Stats
-from crawlfleet.requests.submission import tracking
 
 
 class QueueView(View, frozen=True, kw_only=True):
@@ -102,15 +101,13 @@ def ledger_view(ledger: Ledger, job: str | None) -> LedgerView:
 
 
 def _get_stats(call: Call, biz: str) -> Response[str]:
-    found = tracking.stats(call.context.tracking, call.tree, call.tenant, biz, call.now)
+    found = call.context.tracking.stats(call.tree, call.tenant, biz, call.now)
     return shown(200, stats_view(found))
 
 
 def _get_ledger(call: Call, biz: str) -> Response[str]:
     job, ports = job_in(call.query.get("job")), call.context.tracking
-    return shown(
-        200, ledger_view(tracking.audit(ports, call.tree, call.tenant, biz, job, call.now), job)
-    )
+    return shown(200, ledger_view(ports.audit(call.tree, call.tenant, biz, job, call.now), job))
 
 
 ROUTES: Final[tuple[Route, ...]] = (

@@ -33,7 +33,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import Count, Slug, decode
-from crawlfleet.requests.ports import RuleStore
+from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.admission import event_name
 
 #: What is kept of a name that stands in a log.
@@ -204,7 +204,7 @@ class EventStarts:
         telling: Is told what is refused.
     """
 
-    def __init__(self, parts: Parts, rules: RuleStore, notification_state: TickPorts) -> None:
+    def __init__(self, parts: Parts, rules: MongoRules, notification_state: TickPorts) -> None:
         self._parts = parts
         self._reporting = notification_state
         self._ports = StartingPorts(

@@ -14,6 +14,7 @@ import msgspec
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.executors.registry import Registry, allow_spiders, check_spider
+from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.records.ports import Validator
@@ -21,7 +22,6 @@ from crawlfleet.crawling.trials.remote import Question, Tried
 from crawlfleet.crawling.trials.service import TrialPorts, tried, try_rule
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.ports import Executors
 
 #: The executors there are: built in, of installed packages, and of files dropped beside the
 #: consumer's handler. Lambda and the local cloud run where that folder is.
@@ -59,7 +59,7 @@ class TrialParts:
 
     hosts: Hosts
     robots: RobotsCache
-    executors: Executors
+    executors: SpiderExecutors
     validator: Validator
     clock: Clock
     read_secret: Callable[[str], str]

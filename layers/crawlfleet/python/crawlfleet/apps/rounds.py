@@ -30,13 +30,13 @@ from crawlfleet.jobs.usage_averages import LearningPorts
 from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
-from crawlfleet.requests.submission.service import SubmissionPorts
+from crawlfleet.requests.submission.service import Submissions
 
 #: What decides on the same page, for seeds and for visits alike.
 RESOLVERS: Final = SeedKeys()
 
 
-def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
+def seeding_ports(parts: Parts, submission: Submissions) -> SeedingPorts:
     """Everything on the real parts."""
     return SeedingPorts(
         seeds=MongoSeeds(parts.nodes),
@@ -62,7 +62,7 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
 
 
 def advancing_ports(
-    parts: Parts, submission: SubmissionPorts, seeds: SeedStore, detector: FailureDetector
+    parts: Parts, submission: Submissions, seeds: SeedStore, detector: FailureDetector
 ) -> AdvancingPorts:
     """Everything on the real parts.
 

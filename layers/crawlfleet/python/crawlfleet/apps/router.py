@@ -12,8 +12,7 @@ from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.models import Vitals
-from crawlfleet.requests.submission.service import SubmissionPorts
-from crawlfleet.requests.submission.tracking import TrackingPorts
+from crawlfleet.requests.submission.service import Submissions, Tracking
 
 if TYPE_CHECKING:
     from crawlfleet.apps.vitals import Platform
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from crawlfleet.monitoring.fleet_view import HostPorts
     from crawlfleet.monitoring.incidents.service import IncidentBook
     from crawlfleet.monitoring.sampler import SamplingPorts
-    from crawlfleet.requests.dead_letters.service import DeadLetterPorts
+    from crawlfleet.requests.dead_letters.service import DeadLetters
 
 
 class RouterContext:
@@ -73,15 +72,15 @@ class RouterContext:
         return Platform(self._parts)
 
     @cached_property
-    def submission(self) -> SubmissionPorts:
+    def submission(self) -> Submissions:
         """For submitting requests."""
         return submission_ports(self._parts)
 
     @cached_property
-    def tracking(self) -> TrackingPorts:
+    def tracking(self) -> Tracking:
         """For following requests and reading records."""
         parts = self._parts
-        return TrackingPorts(store=parts.store, ledgers=parts.ledgers, queue=parts.queue)
+        return Tracking(store=parts.store, ledgers=parts.ledgers, queue=parts.queue)
 
     @cached_property
     def explaining(self) -> "ExplainingPorts":
@@ -112,14 +111,14 @@ class RouterContext:
         )
 
     @cached_property
-    def dead_letters(self) -> "DeadLetterPorts":
+    def dead_letters(self) -> "DeadLetters":
         """For dead letters."""
         from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
-        from crawlfleet.requests.dead_letters.service import DeadLetterPorts
+        from crawlfleet.requests.dead_letters.service import DeadLetters
         from crawlfleet.requests.mongo.ledger import MongoJournal
 
         parts = self._parts
-        return DeadLetterPorts(
+        return DeadLetters(
             dead_letters=MongoDeadLetters(parts.nodes),
             store=parts.store,
             queue=parts.queue,

@@ -4,12 +4,12 @@ from crawlfleet.apps.context import Parts
 from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
-from crawlfleet.requests.submission.service import PoolStarter, SubmissionPorts
+from crawlfleet.requests.submission.service import PoolStarter, Submissions
 
 
-def submission_ports(parts: Parts) -> SubmissionPorts:
+def submission_ports(parts: Parts) -> Submissions:
     """Everything on the real parts."""
-    return SubmissionPorts(
+    return Submissions(
         ids=parts.ids,
         store=parts.store,
         queue=parts.queue,

@@ -24,7 +24,7 @@ from crawlfleet.kernel.errors import (
     UnknownRuleError,
     UnknownTenantError,
 )
-from crawlfleet.requests.ledger import JOB_LIFE
+from crawlfleet.requests.models import JOB_LIFE
 
 
 class NoRoomError(BacklogFullError):

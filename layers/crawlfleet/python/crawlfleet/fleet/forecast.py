@@ -28,8 +28,8 @@ from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.queue.ports import Overview
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.stats import RedisOverview
 from crawlfleet.requests.queue.stats import QueueWork
 from crawlfleet.requests.queue.stats import rates as rates_of
 from crawlfleet.requests.routing import candidates
@@ -50,7 +50,7 @@ class EntryHosts:
 
     def __init__(
         self,
-        store: RequestStore,
+        store: MongoRequestStore,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -172,10 +172,10 @@ class ForecastPorts:
     """
 
     sampler: QueueSampler
-    overview: Overview
+    overview: RedisOverview
     data: DataQueue
     hosts: Hosts
-    store: RequestStore
+    store: MongoRequestStore
     jobs: UnmadeJobs
     steady: Callable[[], float] = time.monotonic
     most_hosts: int = MOST_HOSTS
@@ -345,7 +345,9 @@ class _Lately:
     submitted: Sequence[int]
 
 
-def _lately(overview: Overview, views: Sequence[_View], now: datetime) -> dict[QueueKey, _Lately]:
+def _lately(
+    overview: RedisOverview, views: Sequence[_View], now: datetime
+) -> dict[QueueKey, _Lately]:
     """How lanes with a plan go on, as far as that is known.
 
     The rate of the last seconds counts where it is better: who has just begun is not late for that.

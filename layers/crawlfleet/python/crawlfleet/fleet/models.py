@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.queue.stats import Depth, Load, Rates
 
 #: What decisions on the usual pool are kept under, of which there was one before there were others.

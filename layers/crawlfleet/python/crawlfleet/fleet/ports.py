@@ -22,8 +22,8 @@ from crawlfleet.fleet.models import (
 )
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.ports import WakeReservations
 from crawlfleet.requests.queue.stats import QueueWork
+from crawlfleet.requests.submission.service import WakeReservations
 
 _NO_STATUS: Final = WorkerStatus()
 

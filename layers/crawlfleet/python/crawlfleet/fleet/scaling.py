@@ -36,7 +36,7 @@ from crawlfleet.kernel.errors import LimitRefusedError, StoreError, StoreUnavail
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.ports import Waker
+from crawlfleet.requests.submission.service import Waker
 
 #: Numbers that are tried at most where the account has not as many as are wanted: so many find the
 #: most that it has, of any that a stage may want.

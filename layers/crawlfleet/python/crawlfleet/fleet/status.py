@@ -26,7 +26,7 @@ from crawlfleet.fleet.models import (
     WorkerStatus,
 )
 from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.queue.stats import Rates
 
 

@@ -37,8 +37,9 @@ from crawlfleet.kernel.errors import (
     UnknownBizError,
 )
 from crawlfleet.kernel.log import warn
-from crawlfleet.requests.ledger import Ledger, Ledgers
-from crawlfleet.requests.ports import RequestStore
+from crawlfleet.requests.models import Ledger
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.mongo.store import MongoRequestStore
 
 #: An announcement stands for so long; it is made again while the job is being cancelled.
 ANNOUNCED_SECONDS: Final = 60.0
@@ -150,8 +151,8 @@ class CancellingPorts:
     """
 
     jobs: JobStore
-    store: RequestStore
-    ledgers: Ledgers
+    store: MongoRequestStore
+    ledgers: MongoLedgers
     cancellations: Cancellations
     learning: LearningPorts
     batch: int = BATCH

@@ -36,8 +36,9 @@ from crawlfleet.kernel.errors import ConfigError, RejectedError, StoreError, Unk
 from crawlfleet.kernel.ids import FINAL_STATES
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.ledger import Ledger, Ledgers
-from crawlfleet.requests.ports import RequestStore
+from crawlfleet.requests.models import Ledger
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.mongo.store import MongoRequestStore
 
 #: An end further away than this is none that anybody knows.
 FURTHEST: Final = timedelta(days=3_650)
@@ -110,9 +111,9 @@ class EndingPorts:
     """What ending jobs needs of the world."""
 
     jobs: JobStore
-    ledgers: Ledgers
+    ledgers: MongoLedgers
     seeds: SeedStore
-    store: RequestStore
+    store: MongoRequestStore
     learning: LearningPorts
 
 

@@ -42,10 +42,10 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with
-from crawlfleet.requests.ledger import Ledgers
 from crawlfleet.requests.models import Body, Request
-from crawlfleet.requests.submission.models import BATCH_LIMIT, Receipt, Refused
-from crawlfleet.requests.submission.service import SubmissionPorts, make_room, persist_and_enqueue
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.submission.admission import BATCH_LIMIT, Receipt, Refused
+from crawlfleet.requests.submission.service import Submissions
 
 #: Of ``intake.max_backlog`` a job leaves so much to clients.
 CLIENTS_PART: Final = 2
@@ -169,8 +169,8 @@ class ExpandingPorts:
     """The world, as making tasks needs it; a batch has at most ``batch`` of them."""
 
     jobs: JobStore
-    ledgers: Ledgers
-    submission: SubmissionPorts
+    ledgers: MongoLedgers
+    submission: Submissions
     batch: int = BATCH_LIMIT
 
 
@@ -326,9 +326,7 @@ def _room_for(
 
     def ask(most: int) -> None:
         fitting = max(1, min(count, most))
-        make_room(
-            ports.submission, tree, queue_key, fitting, replace(limits, max_backlog=most), now
-        )
+        ports.submission.make_room(tree, queue_key, fitting, replace(limits, max_backlog=most), now)
 
     usual = window(limits)
     try:
@@ -347,7 +345,7 @@ def _room_for(
 
 
 def _store(
-    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, job: Job, batch: TaskBatch, now: datetime
+    ports: Submissions, queue_key: QueueKey, biz: Biz, job: Job, batch: TaskBatch, now: datetime
 ) -> tuple[int, int, list[str]]:
     """Store a batch; how many tasks are, how many are not to be, and why some of those are not.
 
@@ -382,7 +380,7 @@ def _store(
 
 
 def _persist(
-    ports: SubmissionPorts,
+    ports: Submissions,
     queue_key: QueueKey,
     biz: Biz,
     requests: Sequence[Request],
@@ -390,7 +388,7 @@ def _persist(
 ) -> list[Receipt]:
     ids = frozenset(request.id for request in requests)
     try:
-        return persist_and_enqueue(ports, queue_key, biz, requests, now, repeatable=ids)
+        return ports.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)
     except StoreError as error:
         if error.retryable:
             raise

@@ -19,11 +19,11 @@ from crawlfleet.kernel import paging as job_cursor
 from crawlfleet.kernel.errors import ConflictError, KeyReusedError, NotFoundError
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.dead_letters import service as dead_letters
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter
-from crawlfleet.requests.dead_letters.service import DeadLetterPorts
-from crawlfleet.requests.ledger import Ledger, Ledgers
-from crawlfleet.requests.ports import Waker
+from crawlfleet.requests.dead_letters.service import DeadLetters
+from crawlfleet.requests.models import Ledger
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.submission.service import Waker
 
 #: A call that retries goes on for so long; then it says that there is more.
 RETRY_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ class JobPorts:
     """
 
     starting: StartingPorts
-    ledgers: Ledgers
+    ledgers: MongoLedgers
     workers: Workers
     waker: Waker
     retries: int = RETRIES
@@ -158,7 +158,7 @@ def list_jobs(
 
 def retry_failed(
     ports: JobPorts,
-    dead_letter_ports: DeadLetterPorts,
+    dead_letters: DeadLetters,
     reopening: JobReopening,
     tree: Tree,
     key: JobKey,
@@ -189,7 +189,6 @@ def retry_failed(
     cursor: str | None = None
     while True:
         done = dead_letters.replay(
-            dead_letter_ports,
             tree,
             tenant,
             biz_name,

@@ -33,9 +33,9 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.ports import RuleStore, Waker
+from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.admission import job_name
-from crawlfleet.requests.submission.service import wake_if_idle
+from crawlfleet.requests.submission.service import Waker, wake_if_idle
 
 
 def key_name(key: str) -> str:
@@ -77,7 +77,7 @@ class StartingPorts:
 
     jobs: JobStore
     spiders: SpiderStore
-    rules: RuleStore
+    rules: MongoRules
     board: JobBoard | None = None
 
 

@@ -27,7 +27,7 @@ from crawlfleet.fleet.status import seen_from
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring.models import HostSample, Sample
 from crawlfleet.monitoring.sampler import Bounds, SamplingPorts, sample
-from crawlfleet.requests.queue.ports import Overview
+from crawlfleet.requests.queue.redis.stats import RedisOverview
 
 #: API Gateway waits for 29 seconds; a look that hosts come after has this long.
 BOUNDS: Final = Bounds(look_seconds=10.0)
@@ -46,7 +46,7 @@ class HostPorts:
     """
 
     at_work: Callable[[], AtWork]
-    overview: Overview
+    overview: RedisOverview
     hosts: Hosts
 
 

@@ -44,9 +44,11 @@ from crawlfleet.monitoring.gathering import Gathered, Sharing, gather, in_words
 from crawlfleet.monitoring.incidents.detectors import comparable
 from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
 from crawlfleet.monitoring.models import Health, HostSample, Sample, UnplacedJob, Unread
-from crawlfleet.requests.ledger import Ledger, Ledgers
-from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.queue.ports import Overview, RequestQueue
+from crawlfleet.requests.models import Ledger
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.requests.queue.redis.stats import RedisOverview
 from crawlfleet.requests.queue.stats import (
     Depth,
     Load,
@@ -83,10 +85,10 @@ class SamplingPorts:
     ``workers`` and ``decided`` are of the usual pool, ``pools`` tells the same of the others.
     """
 
-    queue: RequestQueue
-    overview: Overview
-    store: RequestStore
-    ledgers: Ledgers
+    queue: RedisQueue
+    overview: RedisOverview
+    store: MongoRequestStore
+    ledgers: MongoLedgers
     workers: Workers
     detector: FailureDetector
     hosts: Hosts

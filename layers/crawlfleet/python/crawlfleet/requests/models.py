@@ -7,7 +7,7 @@ Re-crawling: what is known of a page since it was last read (SPEC.md H7).
 A request: one page to download, from submission to its end (SPEC.md A1, A7, A8).
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Meta
 from crawlfleet.kernel.errors import Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.page import Answer
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority, QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.validation import RuleName
 
@@ -351,3 +351,85 @@ class Recollection(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     previous: Visit | None = None
     validators: Validators | None = None
+
+
+def new_token(worker: str, nonce: str, number: int) -> str:
+    """A token for the ``number``-th lease of one run of a worker.
+
+    Lambda may run one invocation twice, under one id: the nonce keeps their leases apart.
+
+    >>> new_token("w1", "9f3c", 12)
+    'w1.9f3c.12'
+    """
+    return f"{worker}.{nonce}.{number}"
+
+
+def worker_of(token: str) -> str:
+    """Whose token it is.
+
+    >>> worker_of("eu.w1.9f3c.12")
+    'eu.w1'
+    """
+    return token.rsplit(".", 2)[0]
+
+
+def is_of(token: str, worker: str) -> bool:
+    """Whether the token is one of that worker's.
+
+    >>> is_of("eu.w1.9f3c.12", "eu.w1"), is_of("eu.w1.9f3c.12", "eu")
+    (True, False)
+    """
+    return token.startswith(f"{worker}.") and worker_of(token) == worker
+
+
+class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One event: when, who, what kind, why in words, and how many requests it concerned."""
+
+    at: datetime
+    by: str
+    kind: str
+    why: str
+    count: int = 0
+
+
+#: The ledger of a job can be read for so long after its last request is gone.
+JOB_LIFE: Final = timedelta(days=30)
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of a biz, or of one job of it, since it exists.
+
+    ``done``, ``dead``, ``cancelled`` and ``expired`` are counted for ever, also those that MongoDB
+    has removed since. A dead letter that is replayed leaves ``dead``. ``others`` are requests in
+    states of the biz's own, ``own`` the same by state.
+    """
+
+    submitted: int = 0
+    pending: int = 0
+    leased: int = 0
+    waiting: int = 0
+    done: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    expired: int = 0
+    others: int = 0
+    own: dict[int, int] = {}
+
+    @property
+    def open(self) -> int:
+        """Submitted and not ended, by the counters alone."""
+        return self.submitted - self.done - self.dead - self.cancelled - self.expired
+
+    @property
+    def difference(self) -> int:
+        """Submitted and in no state: 0 unless something was lost (above 0) or made up (below)."""
+        return self.open - self.pending - self.leased - self.waiting - self.others
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """What had to be booked by hand of the machine, and why: a line of the lane's journal."""
+
+    queue_key: QueueKey
+    term: str
+    count: int
+    why: str

@@ -19,7 +19,7 @@ from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Claim, Entry
 from crawlfleet.requests.outcomes import Outcome
-from crawlfleet.requests.queue.ports import RequestQueue
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 
 #: Outcomes whose node does not answer are kept up to this many bytes and this many batches; what
 #: is beyond is left to its leases, and done again.
@@ -225,7 +225,7 @@ class UnconfirmedLeases:
 
     def __init__(
         self,
-        queue: RequestQueue,
+        queue: RedisQueue,
         clock: Clock,
         again_seconds: float = PAUSES.unconfirmed,
         steady: SteadyTime = STEADY,

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 from crawlfleet.config.lookup import ConfigCentre
+from crawlfleet.crawling.executors.runner import SpiderExecutors
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.frontier.dispatch import SeedingPorts
 from crawlfleet.crawling.frontier.worker import FrontierClient
@@ -32,8 +34,9 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
 from crawlfleet.requests.models import Coverage
-from crawlfleet.requests.ports import Executors, Extractor, RequestStore, RuleStore
-from crawlfleet.requests.queue.ports import LeaseBook, RequestQueue
+from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
+from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 from crawlfleet.worker.in_flight import InFlight, Stopper
 from crawlfleet.worker.usage_meter import Idle
 
@@ -60,19 +63,19 @@ class WorkerServices:
     """
 
     config: ConfigCentre
-    queue: RequestQueue
-    store: RequestStore
-    rules: RuleStore
+    queue: RedisQueue
+    store: MongoRequestStore
+    rules: MongoRules
     workers: Workers
-    book: LeaseBook
+    book: RedisLeaseBook
     targets: CapacityPorts
     reaper: ReaperPorts
     recovery: RecoveryPorts
     hosts: Hosts
     robots: RobotsCache
     fetcher: Fetcher
-    extractor: Extractor
-    executors: Executors
+    extractor: RuleExtractor
+    executors: SpiderExecutors
     validator: Validator
     coverages: Coverages
     visits: Visits

@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urljoin
 
 from crawlfleet.config.documents.rule import Rule
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import Document
 from crawlfleet.requests.models import Link, Skipped
-from crawlfleet.requests.ports import Extractor
 
 #: Bytes of a body after it was unpacked; a sitemap may have 50 MiB by its standard.
 UNPACKED_BYTES_MAX: Final = 67_108_864
@@ -271,7 +271,7 @@ class Executor(ABC, Generic[P]):
     #: The struct of its parameters.
     Parameters: ClassVar[type[Parameters]] = NoParameters
 
-    def __init__(self, parameters: P, rules: Extractor) -> None:
+    def __init__(self, parameters: P, rules: RuleExtractor) -> None:
         self.parameters = parameters
         self.rules = rules
 

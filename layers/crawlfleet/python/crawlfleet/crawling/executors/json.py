@@ -28,11 +28,11 @@ from crawlfleet.crawling.executors.base import (
 from crawlfleet.crawling.executors.bodies import open_body, open_text
 from crawlfleet.crawling.executors.page import LinkField, MaxPages, further_page, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.extract.links import page_number
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.requests.models import Skipped
-from crawlfleet.requests.ports import Extractor
 
 #: Values of a document, counted by its commas: each takes some sixty bytes while it is cut up.
 _VALUES_MAX: Final = 2_000_000
@@ -89,7 +89,7 @@ class JsonFile(Executor[JsonParameters]):
     name = "json"
     Parameters = JsonParameters
 
-    def __init__(self, parameters: JsonParameters, rules: Extractor) -> None:
+    def __init__(self, parameters: JsonParameters, rules: RuleExtractor) -> None:
         super().__init__(parameters, rules)
         self._chunks = Chunks(rules, parameters.rule("$[*]"), _array, parameters.bad_records)
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Field, Follow, Name, Rule, Selector, Source
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, UsedRule
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.extract.links import PAGE_META, page_number
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import Document, RuleName, named
 from crawlfleet.requests.models import Harvest, Link, Skipped
-from crawlfleet.requests.ports import Extractor
 
 MaxPages = Annotated[int, Meta(ge=1, le=100_000)]
 
@@ -162,7 +162,7 @@ class PaginatedList(Executor[ListParameters]):
     name = "paginated_list"
     Parameters = ListParameters
 
-    def __init__(self, parameters: ListParameters, rules: Extractor) -> None:
+    def __init__(self, parameters: ListParameters, rules: RuleExtractor) -> None:
         super().__init__(parameters, rules)
         self._rule = parameters.rule()
         self._next = parameters.next_rule()

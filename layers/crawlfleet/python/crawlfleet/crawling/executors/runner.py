@@ -29,10 +29,10 @@ from crawlfleet.crawling.executors.base import (
     PageBounds,
 )
 from crawlfleet.crawling.executors.registry import Registry, read_parameters
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.kernel.errors import ConfigError, CrawlfleetError, ExtractError
 from crawlfleet.kernel.page import Page
 from crawlfleet.requests.models import Body, Link, Skipped
-from crawlfleet.requests.ports import Extractor
 
 #: Executors kept, the least recently used going first.
 EXECUTORS_KEPT: Final = 256
@@ -58,7 +58,7 @@ class SpiderExecutors:
     def __init__(
         self,
         registry: Registry,
-        rules: Extractor,
+        rules: RuleExtractor,
         *,
         clock: Callable[[], datetime] = _now,
         bounds: PageBounds = PAGE_BOUNDS,
@@ -231,7 +231,7 @@ class Chunks:
 
     def __init__(
         self,
-        rules: Extractor,
+        rules: RuleExtractor,
         rule: Rule,
         page_of: Callable[[Sequence[bytes]], bytes],
         bad_records: BadRecords,

@@ -20,13 +20,13 @@ from crawlfleet.crawling.executors.base import (
 )
 from crawlfleet.crawling.executors.bodies import open_text
 from crawlfleet.crawling.executors.runner import BadRecords
+from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.extract.regex import RegexQuery
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
 from crawlfleet.kernel.validation import RuleName
 from crawlfleet.requests.models import Skipped
-from crawlfleet.requests.ports import Extractor
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -99,7 +99,7 @@ class Sitemap(Executor[SitemapParameters]):
     name = "sitemap"
     Parameters = SitemapParameters
 
-    def __init__(self, parameters: SitemapParameters, rules: Extractor) -> None:
+    def __init__(self, parameters: SitemapParameters, rules: RuleExtractor) -> None:
         super().__init__(parameters, rules)
         self._patterns = Patterns(parameters.include, parameters.exclude)
 

@@ -22,8 +22,8 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Claim, Request, Tracked
 from crawlfleet.requests.outcomes import Dead, Outcome, Retry
-from crawlfleet.requests.submission.models import BATCH_LIMIT, Receipt, Refused
-from crawlfleet.requests.submission.service import SubmissionPorts, persist_and_enqueue
+from crawlfleet.requests.submission.admission import BATCH_LIMIT, Receipt, Refused
+from crawlfleet.requests.submission.service import Submissions
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
 DISPATCHED_A_CALL: Final = 10_000
@@ -46,7 +46,7 @@ class SeedingPorts(SeedPorts):
     backlog is not of seeds.
     """
 
-    submission: SubmissionPorts
+    submission: Submissions
     jobs: CancelledJobs | None = None
     beside: int = BESIDE
 
@@ -170,7 +170,7 @@ def _cancelled(ports: SeedingPorts, queue_key: QueueKey, jobs: set[str]) -> dict
 
 
 def _store(
-    ports: SubmissionPorts,
+    ports: Submissions,
     queue_key: QueueKey,
     biz: Biz,
     requests: Sequence[Request],
@@ -182,7 +182,7 @@ def _store(
             ports.rules.freeze(queue_key, name, reader)
     ids = frozenset(request.id for request in requests)
     try:
-        return persist_and_enqueue(ports, queue_key, biz, requests, now, repeatable=ids)
+        return ports.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)
     except StoreError as error:
         if error.retryable:
             raise

@@ -36,10 +36,9 @@ from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.ledger import Journal, JournalLine
-from crawlfleet.requests.models import Claim, Item, QueuedItem, Record
-from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.queue.leases import new_token
+from crawlfleet.requests.models import Claim, Item, JournalLine, QueuedItem, Record, new_token
+from crawlfleet.requests.mongo.ledger import MongoJournal
+from crawlfleet.requests.mongo.store import MongoRequestStore
 
 #: Texts about rejected records that are kept of one page, and how long each may be.
 MOST_REPORTED: Final = 10
@@ -131,10 +130,10 @@ class DrainPorts:
     """What draining needs of the world."""
 
     queue: DataQueue
-    store: RequestStore
+    store: MongoRequestStore
     validator: Validator
     coverages: Coverages
-    journal: Journal
+    journal: MongoJournal
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,9 +42,8 @@ from crawlfleet.requests.models import (
     VisitTotals,
     is_visit,
 )
-from crawlfleet.requests.submission.admission import Admission
-from crawlfleet.requests.submission.models import Accepted, Refused, Submission
-from crawlfleet.requests.submission.service import SubmissionPorts, make_room, persist_and_enqueue
+from crawlfleet.requests.submission.admission import Accepted, Admission, Refused, Submission
+from crawlfleet.requests.submission.service import Submissions
 
 
 class Visits(Protocol):
@@ -94,7 +93,7 @@ MARGIN_SECONDS: Final = 60.0
 class RecrawlPorts:
     """The world, as re-crawling needs it, and bounds of the pages submitted at once and ahead."""
 
-    submission: SubmissionPorts
+    submission: Submissions
     visits: Visits
     batch: int = BATCH
     steps_a_tick: int = STEPS_A_TICK
@@ -149,7 +148,7 @@ def resubmit(ports: RecrawlPorts, tree: Tree, queue_key: QueueKey, biz: Biz, now
     if not due:
         return 0
     # The rate is the clients': pages are not due any slower for it.
-    make_room(submission, tree, queue_key, len(due), replace(biz.intake, per_second=None), now)
+    submission.make_room(tree, queue_key, len(due), replace(biz.intake, per_second=None), now)
     mine = ports.visits.put_off(queue_key, biz, [(visit, now + GRACE) for visit in due])
     bodies = _bodies(submission, queue_key, biz, mine)
     stored = _store(submission, queue_key, biz, bodies, now)
@@ -162,7 +161,7 @@ def resubmit(ports: RecrawlPorts, tree: Tree, queue_key: QueueKey, biz: Biz, now
 
 
 def _bodies(
-    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
+    ports: Submissions, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
 ) -> dict[str, Body]:
     """What the pages' requests are, by key; their rules are frozen as they are now."""
     admission = Admission(biz)
@@ -184,7 +183,7 @@ def _bodies(
 
 
 def _store(
-    ports: SubmissionPorts, queue_key: QueueKey, biz: Biz, bodies: Mapping[str, Body], now: datetime
+    ports: Submissions, queue_key: QueueKey, biz: Biz, bodies: Mapping[str, Body], now: datetime
 ) -> set[str]:
     """Persist and queue; returns the keys of the pages whose requests are stored."""
     if not bodies:
@@ -202,7 +201,7 @@ def _store(
         )
         for an_id, body in zip(ids, bodies.values(), strict=True)
     ]
-    receipts = persist_and_enqueue(ports, queue_key, biz, requests, now)
+    receipts = ports.persist_and_enqueue(queue_key, biz, requests, now)
     for receipt in receipts:
         if isinstance(receipt, Refused):
             warn(f"due pages of {queue_key.biz} come again", receipt.error)

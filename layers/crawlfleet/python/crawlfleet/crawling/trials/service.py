@@ -33,6 +33,7 @@ from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.lookup import ConfigCentre, biz_of
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.config.validation import ReaderCheck, target_problems
+from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of
@@ -55,7 +56,6 @@ from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Link, Request, Skipped, Trial
 from crawlfleet.requests.outcomes import reason_of
-from crawlfleet.requests.ports import Executors
 
 #: A spider is stopped after so many things, or so long.
 MOST_READ: Final = 10_000
@@ -66,7 +66,7 @@ READ_SECONDS: Final = 5.0
 class TrialReading:
     """What reads, and what checks records."""
 
-    executors: Executors
+    executors: SpiderExecutors
     validator: Validator
     clock: Clock
     read: RuleTrial
@@ -97,7 +97,7 @@ def read_page(
     )
 
 
-def _by_spider(executors: Executors, spider: Spider, page: Page, body: Body) -> Trial:
+def _by_spider(executors: SpiderExecutors, spider: Spider, page: Page, body: Body) -> Trial:
     records: list[dict[str, object]] = []
     links: list[Link] = []
     left_out: list[str] = []
@@ -158,7 +158,7 @@ class TrialPorts:
     hosts: Hosts
     robots: RobotsCache
     fetcher: Fetcher
-    executors: Executors
+    executors: SpiderExecutors
     validator: Validator
     clock: Clock
     check: ReaderCheck

@@ -28,8 +28,8 @@ from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
-from crawlfleet.requests.ledger import JournalLine
-from crawlfleet.requests.queue.ports import RequestQueue
+from crawlfleet.requests.models import JournalLine
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.stats import together
 
 #: Longer than a worker lives, and than a function of an earlier deployment runs.
@@ -130,7 +130,7 @@ class OrphanedQueuePorts:
 
     bizs: Bizs
     data: DataQueue
-    queue: RequestQueue
+    queue: RedisQueue
     metrics: MetricSink
     say: Callable[[str], None]
 
@@ -159,7 +159,7 @@ def report_bizs(ports: OrphanedQueuePorts, tree: Tree, now: datetime) -> int:
 
 
 def count_orphaned(
-    gone: Sequence[QueueKey], data: DataQueue, queue: RequestQueue, pools: Sequence[str] = ()
+    gone: Sequence[QueueKey], data: DataQueue, queue: RedisQueue, pools: Sequence[str] = ()
 ) -> tuple[int, int]:
     """Items and requests that wait in lanes that there are not, as far as they can be counted.
 
@@ -174,7 +174,7 @@ def count_orphaned(
 
 
 def _waiting_in(
-    gone: Sequence[QueueKey], data: DataQueue, queue: RequestQueue, pools: Sequence[str]
+    gone: Sequence[QueueKey], data: DataQueue, queue: RedisQueue, pools: Sequence[str]
 ) -> tuple[dict[QueueKey, tuple[int, int]], int]:
     """What waits in lanes that there are not, by lane; and how many of these are away."""
     items = data.waiting(gone)

@@ -7,9 +7,11 @@ from typing import Protocol
 from crawlfleet.crawling.politeness.models import Hosts
 from crawlfleet.fleet.ports import FailureDetector, PoolBook
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.ledger import Journal, Ledgers
-from crawlfleet.requests.ports import LeaseRevocation, RequestStore
-from crawlfleet.requests.queue.ports import LeaseBook, QueueRebuild, RequestQueue
+from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
+from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
 
 
 class Bizs(Protocol):
@@ -36,11 +38,11 @@ class ReaperPorts:
     """The parts that a look at the workers needs."""
 
     detector: FailureDetector
-    book: LeaseBook
-    queue: RequestQueue
+    book: RedisLeaseBook
+    queue: RedisQueue
     hosts: Hosts
-    revocation: LeaseRevocation
-    journal: Journal
+    revocation: MongoLeaseRevocation
+    journal: MongoJournal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +52,14 @@ class RecoveryPorts:
     ``chunk`` entries are queued again in one call; a queue that is rebuilt gets ``fill_chunk``.
     """
 
-    store: RequestStore
-    ledgers: Ledgers
-    revocation: LeaseRevocation
-    queue: RequestQueue
-    rebuild: QueueRebuild
-    book: LeaseBook
+    store: MongoRequestStore
+    ledgers: MongoLedgers
+    revocation: MongoLeaseRevocation
+    queue: RedisQueue
+    rebuild: RedisQueueRebuild
+    book: RedisLeaseBook
     detector: FailureDetector
-    journal: Journal
+    journal: MongoJournal
     pools: PoolBook
     chunk: int = 5_000
     fill_chunk: int = 10_000

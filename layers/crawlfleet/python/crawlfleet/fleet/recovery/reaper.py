@@ -21,10 +21,8 @@ from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.ledger import JournalLine
-from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue.leases import worker_of
-from crawlfleet.requests.queue.ports import LeaseBook
+from crawlfleet.requests.models import Entry, JournalLine, worker_of
+from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 
 #: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
 LOCK: Final = "watch"
@@ -142,7 +140,7 @@ def _free_hosts(ports: ReaperPorts, tree: Tree, one: WorkerHealth) -> None:
 
 
 def _holders(
-    book: LeaseBook, queue_key: QueueKey, workers: Sequence[str]
+    book: RedisLeaseBook, queue_key: QueueKey, workers: Sequence[str]
 ) -> dict[str, list[tuple[str, Entry]]]:
     """What each of the workers holds of a lane; the lane's leases are gone through once."""
     held: dict[str, list[tuple[str, Entry]]] = defaultdict(list)

@@ -32,9 +32,8 @@ from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey, bound
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.ledger import JournalLine
-from crawlfleet.requests.models import Entry, QueueEpoch
-from crawlfleet.requests.queue.leases import each_queued_before, worker_of
+from crawlfleet.requests.models import Entry, JournalLine, QueueEpoch, worker_of
+from crawlfleet.requests.queue.stats import each_queued_before
 
 #: What waits for its next attempt and is listed at once; more of it is found when it is due.
 DELAYED: Final = 100_000

@@ -15,7 +15,7 @@ from crawlfleet.jobs.models import ENDED, EXPANDABLE, PLACEABLE, Job, JobState, 
 from crawlfleet.jobs.models import WATCHED as WATCHED_STATES
 from crawlfleet.jobs.spiders.models import Range, Start
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes
-from crawlfleet.requests.ledger import JOB_LIFE
+from crawlfleet.requests.models import JOB_LIFE
 from crawlfleet.requests.mongo.documents import read_id
 
 #: What lists and changes do not read.

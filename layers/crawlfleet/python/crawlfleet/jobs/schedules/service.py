@@ -32,8 +32,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body
-from crawlfleet.requests.submission.admission import Admission
-from crawlfleet.requests.submission.models import Submission
+from crawlfleet.requests.submission.admission import Admission, Submission
 
 
 def problems_in(spiders: SpiderStore, biz: Biz, schedule: Schedule) -> list[Problem]:

@@ -24,7 +24,7 @@ from crawlfleet.jobs.spiders.models import HOLD, MOST_SPIDERS, MOST_VERSIONS, Ke
 from crawlfleet.kernel.errors import QuotaExceededError, StoreUnavailableError
 from crawlfleet.kernel.mongo.connection import PART, Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.ledger import JOB_LIFE
+from crawlfleet.requests.models import JOB_LIFE
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from crawlfleet.config.documents.biz import Biz
 from crawlfleet.jobs.spiders.models import LARGEST_JOB, Range, Start
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.requests.models import Body
-from crawlfleet.requests.submission.admission import Admission
-from crawlfleet.requests.submission.models import Submission
+from crawlfleet.requests.submission.admission import Admission, Submission
 
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 #: Scheme, host and port: what is put into a pattern never decides whom a job asks.

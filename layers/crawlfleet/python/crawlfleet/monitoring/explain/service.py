@@ -22,10 +22,10 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.explain.models import Explanation, Fact, Standing, Step, StepKind
-from crawlfleet.requests.ledger import Journal
 from crawlfleet.requests.models import Event, Tracked
-from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.queue.ports import RequestQueue
+from crawlfleet.requests.mongo.ledger import MongoJournal
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 
 #: Changes of state that the stores keep of a request, beside its submission.
 KEPT_EVENTS: Final = 50
@@ -40,9 +40,9 @@ _COUNTED_SECONDS: Final = 60
 class ExplainingPorts:
     """What explaining needs of the world."""
 
-    store: RequestStore
-    queue: RequestQueue
-    journal: Journal
+    store: MongoRequestStore
+    queue: RedisQueue
+    journal: MongoJournal
     detector: FailureDetector
 
 

@@ -9,10 +9,10 @@ The store of dead letters, as their verbs ask for it.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -31,59 +31,19 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage, host_named
-from crawlfleet.requests.ledger import Journal, JournalLine
-from crawlfleet.requests.models import Entry, Tracked
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
+from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
+from crawlfleet.requests.models import Entry, JournalLine, Tracked
+from crawlfleet.requests.mongo.ledger import MongoJournal
+from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
 from crawlfleet.requests.outcomes import REASONS
-from crawlfleet.requests.ports import RequestStore, RuleStore, Waker, WakeReservations
-from crawlfleet.requests.queue.ports import RequestQueue
-from crawlfleet.requests.submission.service import wake_if_idle
-from crawlfleet.requests.submission.tracking import state_label
-
-
-class DeadLetters(Protocol):
-    """Requests that were given up on."""
-
-    def find(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        dead_letters: DeadLetterFilter,
-        *,
-        after: tuple[int, str] | None,
-        limit: int,
-        now: datetime,
-    ) -> DeadLetterPage:
-        """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
-
-        One look goes through a bounded number of them. Where it ends before all were looked at, or
-        there are more than asked for, the page says from where to go on.
-        """
-        ...
-
-    def replay(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        ids: Sequence[RequestId],
-        rule_version: Mapping[str, str],
-        by: str,
-        now: datetime,
-    ) -> list[Entry]:
-        """Make dead letters pending, as if never tried; returns those that were dead.
-
-        Two callers at once never both get one; in the ledger it is dead no more.
-        ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
-        not in it keeps the version it had.
-        """
-        ...
-
-    def purge(
-        self, queue_key: QueueKey, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime
-    ) -> int:
-        """Remove dead letters; in the ledger they stay dead. Returns how many were removed."""
-        ...
-
+from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.requests.submission.service import (
+    Waker,
+    WakeReservations,
+    state_label,
+    wake_if_idle,
+)
 
 #: Most letters that one call replays or purges.
 MOST: Final = 1_000
@@ -91,24 +51,6 @@ MOST: Final = 1_000
 LOOK_SECONDS: Final = 5.0
 #: A text that letters are searched for is no longer than this.
 LONGEST_TEXT: Final = 255
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterPorts:
-    """The world, as dead letters need it.
-
-    ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
-    """
-
-    dead_letters: DeadLetters
-    store: RequestStore
-    queue: RequestQueue
-    workers: WakeReservations
-    waker: Waker
-    rules: RuleStore
-    journal: Journal
-    most: int = MOST
-    look_seconds: float = LOOK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,249 +73,260 @@ class Changed:
         return self.cursor is not None
 
 
-def list_dead_letters(
-    ports: DeadLetterPorts,
-    tree: Tree,
-    tenant: str,
-    biz_name: str,
-    dead_letters: DeadLetterFilter,
-    *,
-    cursor: str | None,
-    limit: int,
-    now: datetime,
-) -> Listing[Tracked]:
-    """Dead letters by time of queueing, oldest first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """The world, as dead letters need it.
 
-    A page may hold fewer than ``limit``, even none, and still say that there is more: it took long
-    to find them. At the end the cursor is None.
+    ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
     """
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    found, resume = _find(ports, queue_key, biz, _checked(dead_letters), cursor, limit, now)
-    return Listing(found, resume, resume is not None)
 
+    dead_letters: MongoDeadLetters
+    store: MongoRequestStore
+    queue: RedisQueue
+    workers: WakeReservations
+    waker: Waker
+    rules: MongoRules
+    journal: MongoJournal
+    most: int = MOST
+    look_seconds: float = LOOK_SECONDS
 
-def get_dead_letter(
-    ports: DeadLetterPorts, tree: Tree, tenant: str, biz_name: str, text_id: str
-) -> Tracked:
-    """One dead letter, with the site's last answer.
+    def list_dead_letters(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz_name: str,
+        dead_letters: DeadLetterFilter,
+        *,
+        cursor: str | None,
+        limit: int,
+        now: datetime,
+    ) -> Listing[Tracked]:
+        """Dead letters by time of queueing, oldest first.
 
-    Raises:
-        NotFoundError: there is none of that id.
-        ConflictError: it is not dead.
-    """
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    return _dead(ports, queue_key, biz, text_id, "dead letters")
+        A page may hold fewer than ``limit``, even none, and still say that there is more: it took
+        long to find them. At the end the cursor is None.
+        """
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        found, resume = self._find(queue_key, biz, _checked(dead_letters), cursor, limit, now)
+        return Listing(found, resume, resume is not None)
 
+    def get_dead_letter(self, tree: Tree, tenant: str, biz_name: str, text_id: str) -> Tracked:
+        """One dead letter, with the site's last answer.
 
-def replay_one(
-    ports: DeadLetterPorts,
-    tree: Tree,
-    tenant: str,
-    biz_name: str,
-    text_id: str,
-    *,
-    current_rule: bool,
-    by: str,
-    now: datetime,
-) -> Tracked:
-    """Have one dead letter worked on again; returns it as it then stands.
+        Raises:
+            NotFoundError: there is none of that id.
+            ConflictError: it is not dead.
+        """
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        return self._dead(queue_key, biz, text_id, "dead letters")
 
-    Raises:
-        NotFoundError: there is none of that id.
-        ConflictError: it is not dead, or its time to live has passed.
-        UnknownRuleError: it is to be read with the present rule, and there is none.
-    """
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    found = _dead(ports, queue_key, biz, text_id, "replayed")
-    if found.request.queued_at < _oldest(biz, now):
-        message = (
-            f"the request was queued at {found.request.queued_at.isoformat()} and its time to live"
-            " has passed: submit the page anew"
+    def replay_one(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz_name: str,
+        text_id: str,
+        *,
+        current_rule: bool,
+        by: str,
+        now: datetime,
+    ) -> Tracked:
+        """Have one dead letter worked on again; returns it as it then stands.
+
+        Raises:
+            NotFoundError: there is none of that id.
+            ConflictError: it is not dead, or its time to live has passed.
+            UnknownRuleError: it is to be read with the present rule, and there is none.
+        """
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        found = self._dead(queue_key, biz, text_id, "replayed")
+        if found.request.queued_at < _oldest(biz, now):
+            message = (
+                f"the request was queued at {found.request.queued_at.isoformat()} and its time to"
+                " live has passed: submit the page anew"
+            )
+            raise ConflictError(message)
+        versions = self._present(queue_key, biz, [found]) if current_rule else {}
+        entries = self.dead_letters.replay(queue_key, biz, [found.request.id], versions, by, now)
+        if not entries:  # somebody else was quicker
+            self._dead(queue_key, biz, text_id, "replayed")
+        self._serve(queue_key, entries, [found])
+        return self.store.get(queue_key, biz, found.request.id) or found
+
+    def purge_one(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz_name: str,
+        text_id: str,
+        *,
+        by: str,
+        now: datetime,
+    ) -> Tracked:
+        """Throw one dead letter away; returns what it was.
+
+        Raises:
+            NotFoundError: there is none of that id.
+            ConflictError: it is not dead.
+        """
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        found = self._dead(queue_key, biz, text_id, "purged")
+        if not self.dead_letters.purge(queue_key, biz, [found.request.id], by, now):
+            self._dead(queue_key, biz, text_id, "purged")
+        self._note_purge(queue_key, by, f"dead letter {found.request.id}", 1, now)
+        return found
+
+    def replay(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz_name: str,
+        dead_letters: DeadLetterFilter,
+        *,
+        current_rule: bool,
+        by: str,
+        limit: int,
+        now: datetime,
+        cursor: str | None = None,
+    ) -> Changed:
+        """Have dead letters worked on again, oldest first, at most ``limit`` of them.
+
+        Raises:
+            UnknownRuleError: one is to be read with the present rule, and there is none; nothing
+                was changed.
+        """
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        dead_letters, limit, oldest = (
+            _checked(dead_letters),
+            min(limit, self.most),
+            _oldest(biz, now),
         )
-        raise ConflictError(message)
-    versions = _present(ports, queue_key, biz, [found]) if current_rule else {}
-    entries = ports.dead_letters.replay(queue_key, biz, [found.request.id], versions, by, now)
-    if not entries:  # somebody else was quicker
-        _dead(ports, queue_key, biz, text_id, "replayed")
-    _serve(ports, queue_key, entries, [found])
-    return ports.store.get(queue_key, biz, found.request.id) or found
-
-
-def purge_one(
-    ports: DeadLetterPorts,
-    tree: Tree,
-    tenant: str,
-    biz_name: str,
-    text_id: str,
-    *,
-    by: str,
-    now: datetime,
-) -> Tracked:
-    """Throw one dead letter away; returns what it was.
-
-    Raises:
-        NotFoundError: there is none of that id.
-        ConflictError: it is not dead.
-    """
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    found = _dead(ports, queue_key, biz, text_id, "purged")
-    if not ports.dead_letters.purge(queue_key, biz, [found.request.id], by, now):
-        _dead(ports, queue_key, biz, text_id, "purged")
-    _note_purge(ports, queue_key, by, f"dead letter {found.request.id}", 1, now)
-    return found
-
-
-def replay(
-    ports: DeadLetterPorts,
-    tree: Tree,
-    tenant: str,
-    biz_name: str,
-    dead_letters: DeadLetterFilter,
-    *,
-    current_rule: bool,
-    by: str,
-    limit: int,
-    now: datetime,
-    cursor: str | None = None,
-) -> Changed:
-    """Have dead letters worked on again, oldest first, at most ``limit`` of them.
-
-    Raises:
-        UnknownRuleError: one is to be read with the present rule, and there is none; nothing was
-            changed.
-    """
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    dead_letters, limit, oldest = _checked(dead_letters), min(limit, ports.most), _oldest(biz, now)
-    skipped = 0
-    if cursor is None:
-        until = min(dead_letters.until or oldest, oldest)
-        gone = msgspec.structs.replace(dead_letters, until=until)
-        skipped = len(_find(ports, queue_key, biz, gone, None, limit, now)[0])
-    alive = msgspec.structs.replace(dead_letters, since=max(dead_letters.since or oldest, oldest))
-    found, resume = _find(ports, queue_key, biz, alive, cursor, limit, now)
-    versions = _present(ports, queue_key, biz, found) if current_rule else {}
-    ids = [one.request.id for one in found]
-    entries = ports.dead_letters.replay(queue_key, biz, ids, versions, by, now) if ids else []
-    _serve(ports, queue_key, entries, found)
-    return Changed(len(entries), skipped, resume)
-
-
-def purge(
-    ports: DeadLetterPorts,
-    tree: Tree,
-    tenant: str,
-    biz_name: str,
-    dead_letters: DeadLetterFilter,
-    *,
-    by: str,
-    limit: int,
-    now: datetime,
-    cursor: str | None = None,
-) -> Changed:
-    """Throw dead letters away, oldest first, at most ``limit`` of them."""
-    queue_key, biz = biz_of(tree, tenant, biz_name)
-    limit = min(limit, ports.most)
-    dead_letters = _checked(dead_letters)
-    found, resume = _find(ports, queue_key, biz, dead_letters, cursor, limit, now)
-    ids = [one.request.id for one in found]
-    count = ports.dead_letters.purge(queue_key, biz, ids, by, now) if ids else 0
-    if count:
-        _note_purge(ports, queue_key, by, f"dead letters, {_said(dead_letters)}", count, now)
-    return Changed(count, 0, resume)
-
-
-def _find(
-    ports: DeadLetterPorts,
-    queue_key: QueueKey,
-    biz: Biz,
-    dead_letters: DeadLetterFilter,
-    cursor: str | None,
-    limit: int,
-    now: datetime,
-) -> tuple[list[Tracked], str | None]:
-    """Look until there are ``limit``, or no more, or it takes too long; and where to go on."""
-    after = None if cursor is None else cursors.decode(cursor)
-    found: list[Tracked] = []
-    started = time.monotonic()
-    while True:
-        page = ports.dead_letters.find(
-            queue_key, biz, dead_letters, after=after, limit=limit - len(found), now=now
+        skipped = 0
+        if cursor is None:
+            until = min(dead_letters.until or oldest, oldest)
+            gone = msgspec.structs.replace(dead_letters, until=until)
+            skipped = len(self._find(queue_key, biz, gone, None, limit, now)[0])
+        alive = msgspec.structs.replace(
+            dead_letters, since=max(dead_letters.since or oldest, oldest)
         )
-        found += page.dead_letters
-        after = page.reached
-        if after is None:
-            return found, None
-        if len(found) >= limit or time.monotonic() - started > ports.look_seconds:
-            return found, cursors.encode(after)
+        found, resume = self._find(queue_key, biz, alive, cursor, limit, now)
+        versions = self._present(queue_key, biz, found) if current_rule else {}
+        ids = [one.request.id for one in found]
+        entries = self.dead_letters.replay(queue_key, biz, ids, versions, by, now) if ids else []
+        self._serve(queue_key, entries, found)
+        return Changed(len(entries), skipped, resume)
 
+    def purge(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz_name: str,
+        dead_letters: DeadLetterFilter,
+        *,
+        by: str,
+        limit: int,
+        now: datetime,
+        cursor: str | None = None,
+    ) -> Changed:
+        """Throw dead letters away, oldest first, at most ``limit`` of them."""
+        queue_key, biz = biz_of(tree, tenant, biz_name)
+        limit = min(limit, self.most)
+        dead_letters = _checked(dead_letters)
+        found, resume = self._find(queue_key, biz, dead_letters, cursor, limit, now)
+        ids = [one.request.id for one in found]
+        count = self.dead_letters.purge(queue_key, biz, ids, by, now) if ids else 0
+        if count:
+            self._note_purge(queue_key, by, f"dead letters, {_said(dead_letters)}", count, now)
+        return Changed(count, 0, resume)
 
-def _dead(
-    ports: DeadLetterPorts, queue_key: QueueKey, biz: Biz, text_id: str, done: str
-) -> Tracked:
-    """The dead letter of that id; ``done`` is what only dead ones can be."""
-    request_id: RequestId = parse_id(text_id)
-    found = ports.store.get(queue_key, biz, request_id)
-    if found is None:
-        message = f"there is no request {request_id}"
-        raise NotFoundError(message)
-    if found.state != State.DEAD:
-        message = f"the request is {state_label(biz, found.state)}: only dead ones are {done}"
-        raise ConflictError(message)
-    return found
+    def _find(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        dead_letters: DeadLetterFilter,
+        cursor: str | None,
+        limit: int,
+        now: datetime,
+    ) -> tuple[list[Tracked], str | None]:
+        """Look until there are ``limit``, or no more, or it takes too long; and where to go on."""
+        after = None if cursor is None else cursors.decode(cursor)
+        found: list[Tracked] = []
+        started = time.monotonic()
+        while True:
+            page = self.dead_letters.find(
+                queue_key, biz, dead_letters, after=after, limit=limit - len(found), now=now
+            )
+            found += page.dead_letters
+            after = page.reached
+            if after is None:
+                return found, None
+            if len(found) >= limit or time.monotonic() - started > self.look_seconds:
+                return found, cursors.encode(after)
+
+    def _dead(self, queue_key: QueueKey, biz: Biz, text_id: str, done: str) -> Tracked:
+        """The dead letter of that id; ``done`` is what only dead ones can be."""
+        request_id: RequestId = parse_id(text_id)
+        found = self.store.get(queue_key, biz, request_id)
+        if found is None:
+            message = f"there is no request {request_id}"
+            raise NotFoundError(message)
+        if found.state != State.DEAD:
+            message = f"the request is {state_label(biz, found.state)}: only dead ones are {done}"
+            raise ConflictError(message)
+        return found
+
+    def _present(
+        self, queue_key: QueueKey, biz: Biz, dead_letters: Iterable[Tracked]
+    ) -> dict[str, str]:
+        """Freeze the present versions of the dead letters' rules; return them by rule."""
+        names = sorted(
+            {one.request.body.rule for one in dead_letters} - {""}
+        )  # "": nobody can read it
+        gone = [name for name in names if biz.reader(name) is None]
+        if gone:
+            message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
+            raise UnknownRuleError(message)
+        readers = {name: reader for name in names if (reader := biz.reader(name))}
+        for name, reader in readers.items():
+            self.rules.freeze(queue_key, name, reader)
+        return {name: reader.version for name, reader in readers.items()}
+
+    def _serve(
+        self,
+        queue_key: QueueKey,
+        entries: list[Entry],
+        dead_letters: Iterable[Tracked],
+    ) -> None:
+        """Put pending requests where they are served next, and see that somebody works.
+
+        Who does what is bound for a pool is started by the tick.
+        """
+        pools = {one.request.id: one.request.pool for one in dead_letters}
+        by_pool: dict[str | None, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_pool[pools.get(entry.id)].append(entry)
+        try:
+            for pool, part in by_pool.items():
+                self.queue.requeue(queue_key_of(queue_key, pool), part)
+            if None in by_pool:
+                wake_if_idle(self.workers, self.waker)
+        except StoreUnavailableError as error:
+            warn("replayed, to be queued by recovery", error)
+
+    def _note_purge(
+        self, queue_key: QueueKey, by: str, what: str, count: int, now: datetime
+    ) -> None:
+        """Note a purge in the journal: the timeline of a dead letter goes with it."""
+        line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
+        try:
+            self.journal.note(queue_key, line)
+        except StoreUnavailableError as error:
+            warn("the journal could not be written", error)
 
 
 def _oldest(biz: Biz, now: datetime) -> datetime:
     """When a request was queued at the earliest that is still worked on."""
     return from_ms(to_ms(now - timedelta(seconds=biz.ttl_seconds)) + 1)
-
-
-def _present(
-    ports: DeadLetterPorts, queue_key: QueueKey, biz: Biz, dead_letters: Iterable[Tracked]
-) -> dict[str, str]:
-    """The versions that the letters' rules have now, each frozen before anything depends on it."""
-    names = sorted({one.request.body.rule for one in dead_letters} - {""})  # "": nobody can read it
-    gone = [name for name in names if biz.reader(name) is None]
-    if gone:
-        message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
-        raise UnknownRuleError(message)
-    readers = {name: reader for name in names if (reader := biz.reader(name))}
-    for name, reader in readers.items():
-        ports.rules.freeze(queue_key, name, reader)
-    return {name: reader.version for name, reader in readers.items()}
-
-
-def _serve(
-    ports: DeadLetterPorts,
-    queue_key: QueueKey,
-    entries: list[Entry],
-    dead_letters: Iterable[Tracked],
-) -> None:
-    """Put pending requests where they are served next, and see that somebody works.
-
-    Who does what is bound for a pool is started by the tick.
-    """
-    pools = {one.request.id: one.request.pool for one in dead_letters}
-    by_pool: dict[str | None, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        by_pool[pools.get(entry.id)].append(entry)
-    try:
-        for pool, part in by_pool.items():
-            ports.queue.requeue(queue_key_of(queue_key, pool), part)
-        if None in by_pool:
-            wake_if_idle(ports.workers, ports.waker)
-    except StoreUnavailableError as error:
-        warn("replayed, to be queued by recovery", error)
-
-
-def _note_purge(
-    ports: DeadLetterPorts, queue_key: QueueKey, by: str, what: str, count: int, now: datetime
-) -> None:
-    """A letter that is removed takes its timeline along; who did it is the journal's to tell."""
-    line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
-    try:
-        ports.journal.note(queue_key, line)
-    except StoreUnavailableError as error:
-        warn("the journal could not be written", error)
 
 
 def _said(dead_letters: DeadLetterFilter) -> str:

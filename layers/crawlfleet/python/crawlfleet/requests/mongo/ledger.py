@@ -27,7 +27,7 @@ from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.ledger import Correction, JournalLine, Ledger
+from crawlfleet.requests.models import Correction, JournalLine, Ledger
 from crawlfleet.requests.mongo.counters import SWEPT, TERMS, book_apart, forget_jobs, slots_of
 from crawlfleet.requests.mongo.documents import clean
 from crawlfleet.requests.mongo.sharding import (

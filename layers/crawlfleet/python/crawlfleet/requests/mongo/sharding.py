@@ -29,7 +29,7 @@ from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, Waits, border
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms
-from crawlfleet.requests.ledger import JOB_LIFE
+from crawlfleet.requests.models import JOB_LIFE
 from crawlfleet.requests.routing import Shard, keyed_homes, route
 
 

@@ -4,11 +4,14 @@ Rates from counts by second (SPEC.md A10): which seconds count, and how far back
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from crawlfleet.requests.ledger import Ledger
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS
+from crawlfleet.kernel.time import to_ms
+from crawlfleet.requests.models import Ledger
 
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,3 +219,23 @@ def rates(counts: Mapping[int, int], second: int) -> Rates:
         return sum(counts.get(at, 0) for at in range(second - span, second)) / span
 
     return Rates(per_1s=over(1), per_5s=over(5), per_60s=over(LONGEST_SECONDS))
+
+
+def queued_before(
+    depth: Depth, now: datetime, slack_seconds: float, priority: int = DEFAULT_PRIORITY
+) -> int:
+    """Epoch ms below which a pending request of that priority cannot be in the queue any more.
+
+    Of one priority the queue is served oldest first, so whatever is older than its oldest entry and
+    still pending has been lost from it, or is about to be claimed; unless it waits for its host. A
+    submission needs a moment from MongoDB to Redis, hence the slack. Requests lost from the middle
+    are found when their turn comes.
+    """
+    latest = to_ms(now) - round(slack_seconds * 1_000)
+    bounds = (depth.heads.get(priority), depth.deferred_ts)
+    return min([latest, *(bound for bound in bounds if bound is not None)])
+
+
+def each_queued_before(depth: Depth, now: datetime, slack_seconds: float) -> tuple[int, ...]:
+    """:func:`queued_before` of the priorities 0 to 10."""
+    return tuple(queued_before(depth, now, slack_seconds, level) for level in range(LEVELS))

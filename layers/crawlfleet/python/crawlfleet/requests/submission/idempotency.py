@@ -21,15 +21,15 @@ from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Request
-from crawlfleet.requests.ports import RequestStore
-from crawlfleet.requests.submission.models import (
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.submission.admission import (
     Keyed,
     KeyKind,
     KeyName,
     RuleVersion,
     Submission,
-    SubmissionKeys,
 )
+from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 
 #: The least that a key is kept: requests of a biz may live for a minute, a client's retries longer.
 SHORTEST_LIFE: Final = timedelta(days=1)
@@ -108,8 +108,8 @@ class IdempotencyKeys:
 
     def __init__(
         self,
-        keys: SubmissionKeys,
-        store: RequestStore,
+        keys: MongoSubmissionKeys,
+        store: MongoRequestStore,
         queue_key: QueueKey,
         biz: Biz,
         submissions: Sequence[Submission | InvalidRequestError],

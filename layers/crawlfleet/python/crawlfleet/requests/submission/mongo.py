@@ -20,7 +20,7 @@ from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.documents import read_id
 from crawlfleet.requests.mongo.sharding import BY_ID
-from crawlfleet.requests.submission.models import Keyed, KeyName, RuleVersion
+from crawlfleet.requests.submission.admission import Keyed, KeyName, RuleVersion
 
 _DUPLICATE_KEY: Final = 11000
 

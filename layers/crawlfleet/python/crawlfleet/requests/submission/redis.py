@@ -19,7 +19,7 @@ from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.stats import Pressure
-from crawlfleet.requests.submission.models import Intake
+from crawlfleet.requests.submission.admission import Intake
 
 _ADMIT: Final = Script("requests/submission/admit", "requests/queue/levels_prelude")
 

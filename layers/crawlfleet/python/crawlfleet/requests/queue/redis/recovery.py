@@ -18,8 +18,7 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.models import Entry, QueueEpoch
-from crawlfleet.requests.queue.leases import is_of
+from crawlfleet.requests.models import Entry, QueueEpoch, is_of
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read, spell
 
