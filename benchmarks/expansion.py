@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, PAGE_RULE, QUEUE_KEY, TENANT, BenchParts, tree_of
 from crawlfleet.apps.context import now
-from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import IntakeLimits, Tree
 from crawlfleet.jobs.expansion import ExpandingPorts, expand
 from crawlfleet.jobs.models import Job, JobState
@@ -82,7 +81,7 @@ def _roomy(tree: Tree, tasks: int) -> Tree:
 
 
 def _ports(parts: BenchParts) -> Submissions:
-    return submission_ports(parts)
+    return parts.submissions()
 
 
 def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:

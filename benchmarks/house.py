@@ -21,8 +21,8 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.documents.rule import Field, PageFact, Rule
 from crawlfleet.config.ssm import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.kernel.aws.clients import Secrets
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.secrets import SecretStore
 from crawlfleet.kernel.settings import Settings
 from crawlfleet.requests.ids.issuer import Issuer
 from crawlfleet.requests.ids.mongo import FIRST_NUMBER, MongoCounter
@@ -87,7 +87,7 @@ class BenchParts(Parts):
         return cast("SsmConfig", FixedConfig(self._tree))
 
     @cached_property
-    def secrets(self) -> SecretStore:
+    def secrets(self) -> Secrets:
         return FixedSecret(self._mongo)
 
     @cached_property

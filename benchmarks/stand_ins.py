@@ -1,6 +1,7 @@
 """Stand-ins for what AWS would give: a configuration, a secret and room for consumers."""
 
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.kernel.aws.clients import Secrets
 
 
 class FixedConfig:
@@ -16,17 +17,18 @@ class FixedConfig:
         return self._tree
 
 
-class FixedSecret:
-    """A ``SecretStore`` in which everything is the same secret."""
+class FixedSecret(Secrets):
+    """Secrets of which each is the same."""
 
     def __init__(self, value: str) -> None:
+        super().__init__(None)  # type: ignore[arg-type]  # no client is asked
         self._value = value
 
-    def read(self, _: str, /) -> str:
+    def read(self, secret_id: str) -> str:  # noqa: ARG002
         """Get the secret, whatever its name is."""
         return self._value
 
-    def forget(self, _: str, /) -> None:
+    def forget(self, secret_id: str) -> None:
         """Do nothing: the next one that is read is the same."""
 
 

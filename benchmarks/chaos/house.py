@@ -31,8 +31,8 @@ from crawlfleet.config.documents.rule import Field, Rule, Selector
 from crawlfleet.config.ssm import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.fleet.ports import ConcurrencyLimit
+from crawlfleet.kernel.aws.clients import Secrets
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.secrets import SecretStore
 from crawlfleet.kernel.settings import Settings
 from crawlfleet.requests.ids.issuer import Issuer
 from crawlfleet.requests.ids.mongo import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
@@ -140,7 +140,7 @@ class ChaosParts(Parts):
         return cast("SsmConfig", FixedConfig(self.world.tree))
 
     @cached_property
-    def secrets(self) -> SecretStore:
+    def secrets(self) -> Secrets:
         """The one secret is MongoDB's address."""
         return FixedSecret(self.world.mongo)
 

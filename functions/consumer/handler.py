@@ -8,7 +8,7 @@ Opens the config centre, MongoDB, Redis, and the web.
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.apps.importing import all_of_it_stays
+from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
     from crawlfleet.apps.consumer import Consumer, consumer

@@ -7,7 +7,7 @@ counts.
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.apps.importing import all_of_it_stays
+from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
     from crawlfleet.apps.id_issuer import IdIssuer, id_issuer

@@ -6,7 +6,7 @@ Opens the config centre, MongoDB and Redis; writes embedded-metric-format lines 
 from collections.abc import Callable
 from typing import Any
 
-from crawlfleet.apps.importing import all_of_it_stays
+from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
     from crawlfleet.apps.monitor import Monitor, monitor

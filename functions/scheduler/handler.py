@@ -10,7 +10,7 @@ how many there may be.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from crawlfleet.apps.importing import all_of_it_stays
+from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
     from crawlfleet.apps.scheduler import Scheduler, scheduler

@@ -25,7 +25,7 @@ from crawlfleet.api.responses import (
 from crawlfleet.api.routes import all_routes, resources_at, routes_of
 from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
-from crawlfleet.apps.vitals import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import dispatch
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.records import coverage

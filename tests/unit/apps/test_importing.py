@@ -10,7 +10,7 @@ _REPORTED = """
 import gc
 looks = []
 gc.callbacks.append(lambda phase, _: looks.append(phase))
-from crawlfleet.apps.importing import all_of_it_stays
+from crawlfleet.apps.process import all_of_it_stays
 {before}
 del looks[:]
 try:

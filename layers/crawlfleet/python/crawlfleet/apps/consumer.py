@@ -28,7 +28,6 @@ from crawlfleet.apps.rounds import (
     recovery_ports,
     seeding_ports,
 )
-from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
@@ -165,7 +164,7 @@ class Consumer:
         self._sessions = RedisSessions(parts.redis)
         self._coverages = RedisCoverages(parts.redis)
         self._visits = MongoVisits(parts.nodes)
-        submission = submission_ports(parts)
+        submission = parts.submissions()
         if parts.settings.pool == MAIN_POOL:
             # This worker is what there is to wake. One of another pool wakes a usual one.
             submission = replace(submission, waker=_Awake())
@@ -179,7 +178,7 @@ class Consumer:
         )
         self._advancing = advancing_ports(
             parts,
-            replace(submission_ports(parts), waker=_Awake()),
+            replace(parts.submissions(), waker=_Awake()),
             self._seeding.seeds,
             self._recovery.detector,
         )

@@ -1,4 +1,4 @@
-"""The parts of the world, opened from the settings at first use."""
+"""The stores and functions that an application works on, opened at first use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
     from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
     from crawlfleet.kernel.redis.connection import RedisConnection
-    from crawlfleet.kernel.secrets import SecretStore
     from crawlfleet.requests.mongo.ledger import MongoLedgers
     from crawlfleet.requests.mongo.store import MongoRequestStore
     from crawlfleet.requests.queue.redis.queue import RedisQueue
+    from crawlfleet.requests.submission.service import Submissions
 
 
 def now() -> datetime:
-    """The clock of every function."""
+    """Return the time by the clock of every function."""
     return datetime.now(UTC)
 
 
@@ -55,7 +55,7 @@ class Outside:
 
 
 class Parts:
-    """Adapters over one environment's settings.
+    """The stores and functions of one environment, imported and opened at first use.
 
     ``check_reader`` compiles rules when a new configuration arrives. Only a function that carries
     the parsers can do that; the others trust `crawlfleet config push`, which does it too.
@@ -78,13 +78,13 @@ class Parts:
         Logger(service=PRODUCT, level=settings.log_level).append_keys(service=service)
 
     @cached_property
-    def secrets(self) -> "SecretStore":
-        """Secrets Manager."""
+    def secrets(self) -> Secrets:
+        """Open Secrets Manager."""
         return Secrets(self.outside.client("secretsmanager", region=self.settings.home_region))
 
     @cached_property
     def config(self) -> SsmConfig:
-        """The config centre."""
+        """Open the config centre."""
         return SsmConfig(
             self.outside.client("ssm", region=self.settings.home_region),
             self.settings.stage,
@@ -95,7 +95,7 @@ class Parts:
 
     @cached_property
     def redis(self) -> "RedisConnection":
-        """The stage's Redis."""
+        """Open the stage's Redis."""
         from crawlfleet.kernel.redis.connection import RedisConnection
 
         secret = self.settings.redis_secret
@@ -112,32 +112,32 @@ class Parts:
 
     @cached_property
     def queue(self) -> "RedisQueue":
-        """The queues."""
+        """Open the request queue."""
         from crawlfleet.requests.queue.redis.queue import RedisQueue
 
         return RedisQueue(self.redis)
 
     @cached_property
     def workers(self) -> "RedisWorkers":
-        """Which workers of the usual pool live."""
+        """Open the registry of workers of the usual pool."""
         return self.workers_of(MAIN_POOL)
 
     def workers_of(self, pool: str) -> "RedisWorkers":
-        """Which workers of a pool live."""
+        """Open the registry of workers of a pool."""
         from crawlfleet.fleet.redis.registry import RedisWorkers
 
         return RedisWorkers(self.redis, pool=pool)
 
     @cached_property
     def targets(self) -> "RedisScalingTargets":
-        """How many workers there are to be."""
+        """Open the autoscaler's targets."""
         from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
 
         return RedisScalingTargets(self.redis)
 
     @cached_property
     def nodes(self) -> "MongoNodes":
-        """The MongoDB nodes."""
+        """Open the MongoDB nodes."""
         from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
 
         template = self.settings.node_secret_template
@@ -156,21 +156,21 @@ class Parts:
 
     @cached_property
     def store(self) -> "MongoRequestStore":
-        """Requests and records."""
+        """Open the store of requests and records."""
         from crawlfleet.requests.mongo.store import MongoRequestStore
 
         return MongoRequestStore(self.nodes)
 
     @cached_property
     def ledgers(self) -> "MongoLedgers":
-        """The ledgers."""
+        """Open the ledgers."""
         from crawlfleet.requests.mongo.ledger import MongoLedgers
 
         return MongoLedgers(self.nodes)
 
     @cached_property
     def ids(self) -> "LambdaIds":
-        """Ids from the id-issuer."""
+        """Reach the id-issuer."""
         from crawlfleet.fleet.lambda_functions import LambdaIds
 
         # Blocks end by the id-issuer's clock, which is the machines' own.
@@ -179,7 +179,7 @@ class Parts:
 
     @cached_property
     def trials(self) -> "LambdaTrials":
-        """Has consumers of the usual pool try rules."""
+        """Reach consumers of the usual pool, which try rules."""
         from crawlfleet.fleet.lambda_functions import LambdaTrials
 
         connect = self.outside.lambda_client
@@ -187,23 +187,45 @@ class Parts:
 
     @cached_property
     def waker(self) -> "LambdaWaker":
-        """Starts consumers of the usual pool."""
+        """Reach the consumer of the usual pool, to start it."""
         return self.waker_of(self.settings.consumer_function)
 
     def waker_of(self, function: str) -> "LambdaWaker":
-        """Starts consumers of the pool whose function that is."""
+        """Reach the consumer of a pool, to start it."""
         from crawlfleet.fleet.lambda_functions import LambdaWaker
 
         return LambdaWaker(function, connect=self.outside.lambda_client)
 
     @cached_property
     def limit(self) -> "ConcurrencyLimit":
-        """How many consumers of the usual pool there may be."""
+        """Reach the concurrency limit of the usual pool's consumer."""
         settings = self.settings
         return self.limit_of(settings.consumer_function, settings.consumer_ceiling)
 
     def limit_of(self, function: str, ceiling: int) -> "ConcurrencyLimit":
-        """How many consumers there may be of the pool whose function that is."""
+        """Reach the concurrency limit of a pool's consumer."""
         from crawlfleet.fleet.lambda_functions import LambdaConcurrency
 
         return LambdaConcurrency(function, ceiling, connect=self.outside.lambda_client)
+
+    def submissions(self) -> "Submissions":
+        """Make what a submission needs; what it remembers of a backlog is for one thread."""
+        from crawlfleet.requests.mongo.store import MongoRules
+        from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
+        from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
+        from crawlfleet.requests.submission.service import PoolStarter, Submissions
+
+        return Submissions(
+            ids=self.ids,
+            store=self.store,
+            queue=self.queue,
+            rules=MongoRules(self.nodes),
+            keys=MongoSubmissionKeys(self.nodes),
+            intake=RememberedIntake(RedisIntake(self.redis)),
+            workers=self.workers,
+            waker=self.waker,
+            starters={
+                pool.name: PoolStarter(self.workers_of(pool.name), self.waker_of(pool.function))
+                for pool in self.settings.pools
+            },
+        )

@@ -1,25 +1,32 @@
 """The router: the REST API over the parts of its environment."""
 
+import time
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 
+# Used by the first submission, and imported with the handler: a Lambda has a whole processor then.
+import crawlfleet.requests.mongo.store
+import crawlfleet.requests.submission.mongo
+import crawlfleet.requests.submission.redis  # noqa: F401  for their effect
 from crawlfleet.api.app import RestApi
 from crawlfleet.apps.context import Parts
-from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.lookup import ConfigCentre
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.models import Vitals
 from crawlfleet.requests.submission.service import Submissions, Tracking
 
 if TYPE_CHECKING:
-    from crawlfleet.apps.vitals import Platform
     from crawlfleet.crawling.frontier.dispatch import SeedingPorts
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
+    from crawlfleet.fleet.models import Ticked, WorkersSample
     from crawlfleet.fleet.ports import FailureDetector
     from crawlfleet.jobs.cancellation import CancellingPorts
     from crawlfleet.jobs.ports import DemandStore, JobReopening
@@ -28,18 +35,134 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.spiders.service import SpiderPorts
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
-    from crawlfleet.monitoring.fleet_view import HostPorts
+    from crawlfleet.monitoring.fleet_view import AtWork, HostPorts
     from crawlfleet.monitoring.incidents.service import IncidentBook
     from crawlfleet.monitoring.sampler import SamplingPorts
     from crawlfleet.requests.dead_letters.service import DeadLetters
 
 
-class RouterContext:
-    """api.context.Context: ports of the real parts, imported and opened at the first call for them.
+T = TypeVar("T")
 
-    Args:
-        parts: The parts of the world.
+#: Anybody may ask for vitals: they are found at most once in so many seconds.
+VITALS_SECONDS: Final = 10.0
+
+#: Any tenant may ask for hosts, and what workers say of them is read of all tenants' at once.
+AT_WORK_SECONDS: Final = 5.0
+
+
+class Remembered(Generic[T]):
+    """What is costly to find, and found at most once in so many seconds. What fails is not kept.
+
+    ``clock`` is the wall clock: the monotonic one may stand still while a Lambda is frozen.
     """
+
+    def __init__(
+        self, find: Callable[[], T], seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._find = find
+        self._seconds = seconds
+        self._clock = clock
+        self._found: tuple[float, T] | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> T:
+        """As it was found some seconds ago at most."""
+        with self._lock:
+            if self._found is None or not 0 <= self._clock() - self._found[0] < self._seconds:
+                self._found = None
+                found = self._find()
+                self._found = self._clock(), found
+            return self._found[1]
+
+
+class Platform:
+    """The platform as the router sees it; what it needs is imported with the first question."""
+
+    def __init__(self, parts: Parts) -> None:
+        from crawlfleet.monitoring.store_health import PartHealth
+
+        self._parts = parts
+        self._health = PartHealth(
+            parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
+        )
+        self.vitals = Remembered(self._find_vitals, VITALS_SECONDS, self._seconds)
+        self.at_work = Remembered(self._find_at_work, AT_WORK_SECONDS, self._seconds)
+
+    def _seconds(self) -> float:
+        return self._parts.now().timestamp()
+
+    def health(self) -> dict[str, str]:
+        """Check the parts that the router needs; the configuration first, as it names the nodes."""
+        try:
+            self._parts.config.current()
+        except CrawlfleetError as error:
+            warn("there is no configuration", error)
+            return {"config": "cannot be read"}
+        return {"config": "ok", **self._health.answers()}
+
+    def _find_vitals(self) -> Vitals:
+        from crawlfleet import __version__
+        from crawlfleet.config.validation import digest_of
+
+        parts, states = self._parts, self.health()
+        revision, digest, refused, workers = "", "", True, None
+        if states["config"] == "ok":
+            tree = parts.config.current()
+            revision, digest = tree.revision, digest_of(tree)
+            refused = parts.config.refused is not None
+            workers = self._headcount()
+        ticked = self._ticked()
+        return Vitals(
+            at=parts.now(),
+            version=__version__,
+            stage=parts.settings.stage,
+            revision=revision,
+            config_digest=digest,
+            config_refused=refused,
+            parts=states,
+            workers=workers,
+            ticked=ticked,
+        )
+
+    def _headcount(self) -> "WorkersSample | None":
+        from crawlfleet.fleet.models import PoolState
+        from crawlfleet.fleet.redis.registry import RedisFailureDetector
+        from crawlfleet.fleet.status import headcount
+
+        parts = self._parts
+        try:
+            heartbeats, present = (
+                RedisFailureDetector(parts.redis).heartbeats(),
+                len(parts.workers.live()),
+            )
+            pools = [
+                PoolState(pool=pool, present=len(parts.workers_of(pool.name).live()))
+                for pool in parts.settings.pools
+            ]
+        except CrawlfleetError as error:
+            warn("the workers could not be counted", error)
+            return None
+        limits = parts.config.current().stage.detector
+        return headcount(heartbeats, limits, present=present, pools=pools)
+
+    def _ticked(self) -> "Ticked | None":
+        from crawlfleet.fleet.redis.scheduler import RedisTicks
+
+        try:
+            return RedisTicks(self._parts.redis).last()
+        except CrawlfleetError as error:
+            warn("the scheduler's latest tick could not be read", error)
+            return None
+
+    def _find_at_work(self) -> "AtWork":
+        from crawlfleet.fleet.redis.registry import RedisFailureDetector
+        from crawlfleet.monitoring.fleet_view import at_work
+
+        return at_work(RedisFailureDetector(self._parts.redis).heartbeats())
+
+
+class RouterContext:
+    """api.context.Context: services of the real parts, imported and opened at first use."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -66,15 +189,14 @@ class RouterContext:
         return self._platform.vitals()
 
     @cached_property
-    def _platform(self) -> "Platform":
-        from crawlfleet.apps.vitals import Platform
+    def _platform(self) -> Platform:
 
         return Platform(self._parts)
 
     @cached_property
     def submission(self) -> Submissions:
         """For submitting requests."""
-        return submission_ports(self._parts)
+        return self._parts.submissions()
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -17,7 +17,6 @@ from crawlfleet.apps.rounds import (
     recovery_ports,
     seeding_ports,
 )
-from crawlfleet.apps.submissions import submission_ports
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.crawling.frontier.worker import tend_seeds
 from crawlfleet.crawling.politeness.redis import RedisHosts
@@ -101,7 +100,7 @@ class Scheduler:
         self._faults = Faults()
         metrics = EmfMetrics(parts.settings.stage)
         self._reporting = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics)
-        self._submission = submission_ports(parts)
+        self._submission = parts.submissions()
         self._firing = FiringPorts(
             schedules=MongoSchedules(parts.nodes),
             starting=StartingPorts(
