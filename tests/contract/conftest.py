@@ -14,7 +14,7 @@ from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
 from tests.kit.patience import patient
-from tests.kit.politeness import Hosts
+from tests.kit.politeness import RedisHosts
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 
@@ -76,7 +76,7 @@ queue = fixture_over(RedisQueue)
 workers = fixture_over(Workers)
 store = fixture_over(MongoRequestStore)
 numbering = backend_over(WorkerNumbers)
-hosts = backend_over(Hosts)
+hosts = backend_over(RedisHosts)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def numbers_of(numbering: Backend) -> Callable[..., WorkerNumbers]:
 def street(hosts: Backend, tenant: str) -> host_cases.Street:
     """One host, by a clock that the test sets."""
     time = host_cases.Time()
-    return host_cases.Street(hosts.make(Hosts, clock=time), time, f"{tenant}.example")
+    return host_cases.Street(hosts.make(RedisHosts, clock=time), time, f"{tenant}.example")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Hosts over either implementation, by a clock that tests set."""
+"""RedisHosts over either implementation, by a clock that tests set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.fakes.politeness import MemoryHosts
 from tests.kit.config import HostLimits
-from tests.kit.politeness import HostAsk, HostGrant, HostReport, Hosts, HostState, RedisHosts
+from tests.kit.politeness import HostAsk, HostGrant, HostReport, HostState, RedisHosts
 from tests.kit.redis import RedisConnection
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ class Time:
 class Street:
     """One host, and how workers of tenants ask for it. ``turns`` are all that were given."""
 
-    hosts: Hosts
+    hosts: RedisHosts
     time: Time
     host: str
     limits: HostLimits = field(default_factory=HostLimits)

@@ -89,7 +89,11 @@ class Parts:
         self.fetcher = services.fetcher
         self.report = session.report
         self.hop_guards = HopGuards(
-            services,
+            services.config,
+            services.hosts,
+            services.robots,
+            services.fetcher,
+            services.clock,
             name,
             session.threaded,
             services.pauses.turn,

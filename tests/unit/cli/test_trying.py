@@ -113,8 +113,8 @@ FAILURE = {"status": 0, "retryable": False, "retry_after_seconds": None}
             ["PageGone: answered 404", "will not help"],
         ),
         (
-            {"error": FAILURE | {"reason": "Throttled", "message": "no turn", "retryable": True}},
-            ["Throttled: no turn", "may succeed"],
+            {"error": FAILURE | {"reason": "Throttled", "message": "no slot", "retryable": True}},
+            ["Throttled: no slot", "may succeed"],
         ),
         (
             {"problems": [{"field": "n", "message": "is missing, and required"}]},

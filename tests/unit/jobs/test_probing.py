@@ -202,7 +202,7 @@ def test_without_a_host_slot_the_link_is_unknown():
     found = worker.probe()
 
     assert isinstance(found, UnknownLink)
-    assert "no turn now" in found.why
+    assert "no free slot now" in found.why
     assert found.again_seconds > 1
     assert worker.asked == []
 

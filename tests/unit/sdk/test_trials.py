@@ -42,7 +42,7 @@ def test_a_whole_rule_is_tried_on_a_page_as_text_or_as_bytes(client, api, rule):
 def test_a_page_that_could_not_be_fetched_is_reported(client, api):
     error = {
         "reason": "Throttled",
-        "message": "example.org has no turn now",
+        "message": "example.org has no free slot now",
         "status": 0,
         "retryable": True,
         "retry_after_seconds": 12.5,

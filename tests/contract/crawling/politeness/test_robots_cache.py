@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.politeness import MemoryRobotsCache
 from tests.kit.implementations import fixture_over
-from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCache, RobotsCopy
+from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCopy
 from tests.kit.queue import robots_key
 from tests.waiting import eventually
 
@@ -17,7 +17,7 @@ COPY = RobotsCopy(
 )
 
 
-cache = fixture_over(RobotsCache)
+cache = fixture_over(RedisRobotsCache)
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_overload_answers_are_counted_with_the_longest_retry_after(world):
         RobotsDeniedError("not here"),
         AddressRefusedError("loopback"),
         StoreUnavailableError("redis", "no answer"),
-        ThrottledError("leads to b.example, which has no turn for it now", status=0),
+        ThrottledError("leads to b.example, which has no free slot now", status=0),
     ],
     ids=lambda error: type(error).__name__,
 )

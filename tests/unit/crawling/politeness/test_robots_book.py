@@ -69,13 +69,13 @@ class Site:
             cache or world.robots,
             world.clock,
             at_once,
-            self.slot_at,
+            self.wait_for_slot,
             lambda: agent,
             remembered,
         )
         self.held = Parts(world).holds(PAGE)
 
-    async def slot_at(self, held, host, *, led):
+    async def wait_for_slot(self, held, host, *, led):
         self.slots.append(host)
         if self.no_slot is not None:
             raise self.no_slot
@@ -273,7 +273,7 @@ def test_a_copy_that_cannot_be_kept_is_still_known_here(world):
 @pytest.mark.parametrize(
     ("no_slot", "warnings"),
     [
-        (ThrottledError("leads to a.example, which has no turn", status=0), 0),
+        (ThrottledError("leads to a.example, which has no free slot", status=0), 0),
         (StoreUnavailableError("redis", "no answer"), 1),
     ],
 )

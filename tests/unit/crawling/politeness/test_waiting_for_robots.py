@@ -168,7 +168,7 @@ def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(wor
     began = clock.now
 
     with pytest.raises(ThrottledError, match=r"a\.example"):
-        asyncio.run(mine.hop_guards.slot_at(held, "a.example", led=True))
+        asyncio.run(mine.hop_guards.wait_for_slot(held, "a.example", led=True))
 
     assert clock.now - began <= PAUSES.turn + LONGEST_INTERVAL_SECONDS
 

@@ -242,7 +242,7 @@ def test_a_host_without_a_slot_soon_is_reported_with_the_wait_and_not_as_overloa
     failure = found.failure
     assert (failure.reason, failure.status, failure.retryable) == ("Throttled", 0, True)
     assert 90 < failure.retry_after_seconds <= 100
-    assert failure.message.startswith("example.org has no turn")
+    assert failure.message.startswith("example.org has no free slot")
     assert fleet.asked == ["https://example.org/robots.txt"]
     assert fleet.hosts.states(["example.org"])[0].strain == 0
 

@@ -33,7 +33,6 @@ from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.fetching.redis import RedisSessions
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
@@ -87,8 +86,8 @@ def applying_ports(
     awarding: AwardingPorts,
     prober: HttpProber,
     *,
-    hosts: Hosts,
-    robots: RobotsCache,
+    hosts: RedisHosts,
+    robots: RedisRobotsCache,
     fetcher: Fetcher,
     readings: Readings,
     clock: Clock,

@@ -16,7 +16,7 @@ from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.executors.registry import Registry, allow_spiders, check_spider
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.ports import Validator
 from crawlfleet.crawling.trials.remote import Question, Tried
 from crawlfleet.crawling.trials.service import TrialPorts, tried, try_rule
@@ -57,8 +57,8 @@ def check_reader(reader: Rule | Spider) -> list[Problem]:
 class TrialParts:
     """What a trial shares with the worker of the same environment."""
 
-    hosts: Hosts
-    robots: RobotsCache
+    hosts: RedisHosts
+    robots: RedisRobotsCache
     executors: SpiderExecutors
     validator: Validator
     clock: Clock

@@ -13,7 +13,7 @@ from crawlfleet.crawling.frontier.fingerprint import SeedKeys
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 from crawlfleet.crawling.frontier.ports import SeedStore
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
-from crawlfleet.crawling.politeness.models import Hosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
@@ -99,7 +99,7 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
     )
 
 
-def reaper_ports(recovery: RecoveryPorts, hosts: Hosts) -> ReaperPorts:
+def reaper_ports(recovery: RecoveryPorts, hosts: RedisHosts) -> ReaperPorts:
     """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
     return ReaperPorts(
         detector=recovery.detector,

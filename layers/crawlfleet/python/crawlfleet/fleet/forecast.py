@@ -17,7 +17,8 @@ from typing import Final, Protocol
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.crawling.politeness.models import Hosts, HostState, limits_for
+from crawlfleet.crawling.politeness.models import HostState, limits_for
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.ports import DataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
@@ -174,7 +175,7 @@ class ForecastPorts:
     sampler: QueueSampler
     overview: RedisOverview
     data: DataQueue
-    hosts: Hosts
+    hosts: RedisHosts
     store: MongoRequestStore
     jobs: UnmadeJobs
     steady: Callable[[], float] = time.monotonic

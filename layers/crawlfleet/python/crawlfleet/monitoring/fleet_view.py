@@ -19,7 +19,7 @@ import msgspec
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of, must_operate, operates
-from crawlfleet.crawling.politeness.models import Hosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet import failure_detector as liveness
 from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
 from crawlfleet.fleet.ports import FailureDetector
@@ -47,7 +47,7 @@ class HostPorts:
 
     at_work: Callable[[], AtWork]
     overview: RedisOverview
-    hosts: Hosts
+    hosts: RedisHosts
 
 
 def oversee(

@@ -21,7 +21,7 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.documents.stage import Thresholds, own_or
 from crawlfleet.config.lookup import biz_of, every_queue, nodes_of
-from crawlfleet.crawling.politeness.models import Hosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet import status as queues
 from crawlfleet.fleet.autoscaler import latest_first
 from crawlfleet.fleet.models import (
@@ -91,7 +91,7 @@ class SamplingPorts:
     ledgers: MongoLedgers
     workers: Workers
     detector: FailureDetector
-    hosts: Hosts
+    hosts: RedisHosts
     health: Health
     decided: Callable[[], ScalingTarget | None]
     orphaned: Callable[[Tree, datetime], tuple[int, int]]

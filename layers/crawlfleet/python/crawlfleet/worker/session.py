@@ -15,7 +15,7 @@ from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.frontier.dispatch import SeedingPorts
 from crawlfleet.crawling.frontier.worker import FrontierClient
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.coverage import together
 from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.ports import Coverages, Validator
@@ -71,8 +71,8 @@ class WorkerServices:
     targets: CapacityPorts
     reaper: ReaperPorts
     recovery: RecoveryPorts
-    hosts: Hosts
-    robots: RobotsCache
+    hosts: RedisHosts
+    robots: RedisRobotsCache
     fetcher: Fetcher
     extractor: RuleExtractor
     executors: SpiderExecutors

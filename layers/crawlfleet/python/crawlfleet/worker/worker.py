@@ -57,7 +57,15 @@ class Worker:
         self._limits, self._report = session.limits, session.report
         self._in_flight = session.in_flight
         self._hop_guards = HopGuards(
-            services, worker, session.threaded, services.pauses.turn, services.steady
+            services.config,
+            services.hosts,
+            services.robots,
+            services.fetcher,
+            services.clock,
+            worker,
+            session.threaded,
+            services.pauses.turn,
+            services.steady,
         )
         self._telemetry = Telemetry(session, self._hop_guards.client)
         self._leases = Leases(session, self._hop_guards)

@@ -18,10 +18,10 @@ from crawlfleet.crawling.politeness.models import (
     PERMIT_SECONDS,
     HostAsk,
     HostReport,
-    Hosts,
     interval_of,
     limits_for,
 )
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.politeness.robots import RobotsBook
 from crawlfleet.kernel.errors import (
     ConnectFailedError,
@@ -83,7 +83,7 @@ class PolitenessClient:
 
     def __init__(
         self,
-        hosts: Hosts,
+        hosts: RedisHosts,
         config: ConfigCentre,
         robots: RobotsBook,
         scheduler: LocalScheduler,

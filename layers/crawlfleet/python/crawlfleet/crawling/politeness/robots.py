@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Robots
 from crawlfleet.crawling.fetching.models import Fetcher, HopGuard
-from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCache, RobotsCopy
+from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
+from crawlfleet.crawling.politeness.redis import RedisRobotsCache
 from crawlfleet.crawling.politeness.robots_txt import (
     RulesShelf,
     SiteRules,
@@ -99,7 +100,7 @@ class RobotsBook:
     def __init__(
         self,
         fetcher: Fetcher,
-        cache: RobotsCache,
+        cache: RedisRobotsCache,
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
         slot_at: WaitForSlot,

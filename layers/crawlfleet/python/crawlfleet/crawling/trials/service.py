@@ -36,8 +36,8 @@ from crawlfleet.config.validation import ReaderCheck, target_problems
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.hop_guard import Patience, SingleRequest, fetch_context_of
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.coverage import countable, coverage_of
 from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
@@ -155,8 +155,8 @@ class TrialPorts:
     """
 
     config: ConfigCentre
-    hosts: Hosts
-    robots: RobotsCache
+    hosts: RedisHosts
+    robots: RedisRobotsCache
     fetcher: Fetcher
     executors: SpiderExecutors
     validator: Validator
@@ -231,8 +231,17 @@ async def _fetched(ports: TrialPorts, held: LeasedRequest, who: str) -> Page:
         fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
     )
     fetch_context, body = fetch_context_of(tree, held), held.claim.request.body
-    visit = Visit(ports, held, who, Patience(ports.fetch_seconds, PATIENCE_SECONDS))
-    return await visit.ask(
+    single = SingleRequest(
+        ports.config,
+        ports.hosts,
+        ports.robots,
+        ports.fetcher,
+        ports.clock,
+        held,
+        who,
+        Patience(ports.fetch_seconds, PATIENCE_SECONDS),
+    )
+    return await single.ask(
         lambda hop_guard: ports.fetcher.fetch(body, limits, hop_guard, fetch_context),
         lambda page: page.seconds,
     )

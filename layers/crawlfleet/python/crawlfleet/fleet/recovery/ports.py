@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.crawling.politeness.models import Hosts
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.ports import FailureDetector, PoolBook
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
@@ -40,7 +40,7 @@ class ReaperPorts:
     detector: FailureDetector
     book: RedisLeaseBook
     queue: RedisQueue
-    hosts: Hosts
+    hosts: RedisHosts
     revocation: MongoLeaseRevocation
     journal: MongoJournal
 

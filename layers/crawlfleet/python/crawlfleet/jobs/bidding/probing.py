@@ -28,8 +28,13 @@ from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import ConfigCentre, biz_of
 from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, Fetcher, HopGuard
-from crawlfleet.crawling.politeness.hop_guard import Patience, Visit, fetch_context_of, threaded
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache
+from crawlfleet.crawling.politeness.hop_guard import (
+    Patience,
+    SingleRequest,
+    fetch_context_of,
+    threaded,
+)
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.jobs.bidding.models import Offer, Probe, ProbeKey, UnknownLink, Wanted
 from crawlfleet.kernel.errors import (
     FetchError,
@@ -188,8 +193,8 @@ class ProbingPorts:
     """What probing needs of the world; ``fetcher`` fetches robots.txt."""
 
     config: ConfigCentre
-    hosts: Hosts
-    robots: RobotsCache
+    hosts: RedisHosts
+    robots: RedisRobotsCache
     fetcher: Fetcher
     prober: Prober
     book: ProbeCache
@@ -242,9 +247,18 @@ async def _asked(
 ) -> Probe | UnknownLink:
     limits = limits_of(held.biz.fetch)
     fetch_context = fetch_context_of(ports.config.current(), held)
-    visit = Visit(ports, held, worker, Patience(ports.pauses.ask_seconds, SLOT_SECONDS))
+    single = SingleRequest(
+        ports.config,
+        ports.hosts,
+        ports.robots,
+        ports.fetcher,
+        ports.clock,
+        held,
+        worker,
+        Patience(ports.pauses.ask_seconds, SLOT_SECONDS),
+    )
     try:
-        return await visit.ask(
+        return await single.ask(
             lambda hop_guard: ports.prober.probe(url, limits, hop_guard, fetch_context),
             lambda probe: probe.seconds or 0.0,
         )
@@ -255,7 +269,7 @@ async def _asked(
     except (RobotsUnknownError, NoProxyError) as error:
         return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
     except FetchError as error:
-        if isinstance(error.__cause__, TimeoutError) and not visit.was_sent:
+        if isinstance(error.__cause__, TimeoutError) and not single.was_sent:
             # Other pages had the turns, or robots.txt took the time.
             return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
         return Probe(at=ports.clock(), fault=fault(str(error)))

@@ -17,7 +17,8 @@ from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.fingerprint import keys_of
 from crawlfleet.crawling.frontier.models import Seed, SeedState, Segment
 from crawlfleet.crawling.frontier.offers import SeedPorts
-from crawlfleet.crawling.politeness.models import Hosts, RobotsCache, RobotsCopy
+from crawlfleet.crawling.politeness.models import RobotsCopy
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.kernel.errors import (
@@ -57,8 +58,8 @@ class UrlPorts:
     requests: ExplainingPorts
     seeds: SeedPorts
     visits: Visits
-    robots: RobotsCache
-    hosts: Hosts
+    robots: RedisRobotsCache
+    hosts: RedisHosts
 
 
 @dataclass(slots=True)
