@@ -11,8 +11,7 @@ from benchmarks.house import BIZ, QUEUE_KEY
 from benchmarks.lookup import look_up
 from benchmarks.routing import Router, event
 from crawlfleet.apps.context import now
-from crawlfleet.apps.rounds import recovery_ports
-from crawlfleet.fleet.recovery.service import recover
+from crawlfleet.apps.rounds import open_recovery
 from crawlfleet.kernel.redis.server import fleet_keys
 
 #: How long a consumer lets a round of recovery go on.
@@ -88,8 +87,7 @@ def recover_once(router: Router) -> int:
     # A turn comes every 20 seconds; nobody else takes any now.
     router.parts.redis.client.delete(fleet_keys("fleet").turns)
     started = time.monotonic()
-    done = recover(
-        recovery_ports(router.parts),
+    done = open_recovery(router.parts).recover(
         router.parts.config.current(),
         "volume",
         now(),

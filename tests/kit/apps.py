@@ -1,6 +1,6 @@
 """Names tests use of the composition of the five functions."""
 
-from crawlfleet.apps.consumer import capacity_ports, consumer
+from crawlfleet.apps.consumer import consumer, pool_scaling
 from crawlfleet.apps.context import Outside, Parts, now
 from crawlfleet.apps.events import Alarm, alarms_in, is_start, order_in, what_failed
 from crawlfleet.apps.id_issuer import id_issuer

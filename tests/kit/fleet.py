@@ -35,7 +35,7 @@ from crawlfleet.fleet.failure_detector import (
     status,
     worth_a_look,
 )
-from crawlfleet.fleet.forecast import ForecastPorts, allowed_rate, coverage, forecast_demand
+from crawlfleet.fleet.forecast import Forecast, allowed_rate, coverage
 from crawlfleet.fleet.lambda_functions import (
     WAKING,
     LambdaConcurrency,
@@ -78,18 +78,13 @@ from crawlfleet.fleet.resources import (
 from crawlfleet.fleet.scaling import (
     AT_ONCE,
     PROBES,
-    CapacityPorts,
-    PoolPorts,
+    PoolScaling,
     Scaled,
-    ScalingPorts,
+    ScaledPool,
+    Scaling,
     allow,
     decided,
-    replace_dead,
-    replace_missing,
-    report_throughput,
-    scale,
-    scale_all,
 )
 from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
-from crawlfleet.fleet.ticks import Faults, TickPorts, report_fault, report_tick
+from crawlfleet.fleet.ticks import Faults, TickReports
 from crawlfleet.requests.ids.issuer import LeasedNumber

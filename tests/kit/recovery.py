@@ -4,13 +4,11 @@ from crawlfleet.fleet.recovery import reaper
 from crawlfleet.fleet.recovery import service as recovery
 from crawlfleet.fleet.recovery.orphans import (
     GONE_AFTER,
-    OrphanedQueuePorts,
-    ReassignmentPorts,
+    OrphanedQueues,
+    RemovedPools,
     count_orphaned,
-    reassign_removed_pools,
-    report_bizs,
 )
-from crawlfleet.fleet.recovery.ports import Bizs, ReaperPorts, RecoveryPorts
-from crawlfleet.fleet.recovery.reaper import reap, stand_watch
-from crawlfleet.fleet.recovery.service import recover
+from crawlfleet.fleet.recovery.ports import Bizs
+from crawlfleet.fleet.recovery.reaper import Reaper
+from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs

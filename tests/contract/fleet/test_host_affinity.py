@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.fleet import MemoryWorkers
 from tests.fakes.staffing import MemoryScalingTargets
-from tests.kit.fleet import CapacityPorts
+from tests.kit.fleet import PoolScaling
 from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.politeness import DeferredHost
 from tests.kit.worker import HostAffinity
@@ -26,7 +26,7 @@ class Stand:
         self._placings: dict[str, HostAffinity] = {}
         world = World()
         self._world = world
-        self._ports = CapacityPorts(
+        self._ports = PoolScaling(
             targets=MemoryScalingTargets(MemoryWorkers()),
             workers=workers,
             waker=world,

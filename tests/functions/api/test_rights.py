@@ -21,8 +21,7 @@ from tests.functions.calls import Call, Calls, recorded
 from tests.functions.crawling.test_follow import a_web
 from tests.functions.http import ask, submit
 from tests.infra.rights import read
-from tests.kit.apps import capacity_ports, now
-from tests.kit.fleet import replace_missing
+from tests.kit.apps import now, pool_scaling
 from tests.kit.incidents import Listener
 from tests.kit.kernel import Pool, names
 from tests.kit.topics import Topic
@@ -115,8 +114,8 @@ def use(world: World, calls: Calls, site: str) -> None:
     # So does one that finds the places of another pool empty.
     world.redis.delete("cf:{fleet}:wakes:large")
     with calls.of(names.CONSUMER):
-        elsewhere = capacity_ports(world.parts[-1]).elsewhere
-        assert replace_missing(elsewhere["large"], now) == 1
+        elsewhere = pool_scaling(world.parts[-1]).elsewhere
+        assert elsewhere["large"].replace_missing(now) == 1
     world.end_environments()
     # The scheduler has ids issued for what is due.
     schedule = {"cron": "* * * * *", "rule": "page", "urls": [f"{site}/5"]}

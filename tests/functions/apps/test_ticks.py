@@ -103,8 +103,8 @@ BROKEN = {
     "run_due": ("schedules", {"fires"}),
     "resubmit_due": ("pages", {"recrawled"}),
     "tend_seeds": ("seeds", {"seeded"}),
-    "report_bizs": ("bizs", {"strays"}),
-    "stand_watch": ("watch", {"buried"}),
+    "announce_bizs": ("bizs", {"strays"}),
+    "reap_until_sure": ("watch", {"buried"}),
     "recover": ("recovery", {"requeued", "expired", "orphans", "corrected"}),
     "scale_all": ("scaling", {"wanted", "started"}),
 }

@@ -14,7 +14,6 @@ from tests.kit.fleet import (
     ScalingTarget,
     decide,
     needed_workers,
-    scale,
 )
 from tests.kit.requests import Entry
 from tests.kit.worlds.memory import DOCS, START, World
@@ -70,7 +69,7 @@ class Decider:
 
 
 def scaled(world: World, **changes: object) -> Scaled:
-    return scale(world.scaling(**changes), world.tree, world.clock)
+    return world.scaling(**changes).scale(world.tree, world.clock)
 
 
 def queued(world: World, count: int) -> None:

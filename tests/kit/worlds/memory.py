@@ -37,7 +37,7 @@ from tests.kit.config import (
     Tenant,
     Tree,
 )
-from tests.kit.fleet import CapacityPorts, ForecastPorts, ScalingPorts
+from tests.kit.fleet import Forecast, PoolScaling, Scaling
 from tests.kit.frontier import SeedingPorts
 from tests.kit.jobs import (
     AdvancingPorts,
@@ -48,7 +48,7 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import FetchError, QueueKey
 from tests.kit.records import DrainPorts, SchemaValidator
-from tests.kit.recovery import ReaperPorts, RecoveryPorts
+from tests.kit.recovery import Reaper, Recovery
 from tests.kit.requests import Ledger
 from tests.kit.submission import Submissions, Tracking
 from tests.kit.warned import Warned
@@ -201,7 +201,7 @@ class World:
     def tracking(self) -> Tracking:
         return Tracking(store=self.store, ledgers=self.ledgers, queue=self.queue)
 
-    def reaper(self, **changes: object) -> ReaperPorts:
+    def reaper(self, **changes: object) -> Reaper:
         ports: dict[str, object] = {
             "detector": self.detector,
             "book": self.book,
@@ -210,9 +210,9 @@ class World:
             "revocation": self.revocation,
             "journal": self.journal,
         }
-        return ReaperPorts(**(ports | changes))  # type: ignore[arg-type]
+        return Reaper(**(ports | changes))  # type: ignore[arg-type]
 
-    def recovery(self, **changes: object) -> RecoveryPorts:
+    def recovery(self, **changes: object) -> Recovery:
         ports: dict[str, object] = {
             "store": self.store,
             "ledgers": self.ledgers,
@@ -224,17 +224,17 @@ class World:
             "journal": self.journal,
             "pools": self.pools,
         }
-        return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
+        return Recovery(**(ports | changes))  # type: ignore[arg-type]
 
-    def target(self, **changes: object) -> CapacityPorts:
+    def target(self, **changes: object) -> PoolScaling:
         ports: dict[str, object] = {
             "targets": self.targets,
             "workers": self.workers,
             "waker": self,
         }
-        return CapacityPorts(**(ports | changes))  # type: ignore[arg-type]
+        return PoolScaling(**(ports | changes))  # type: ignore[arg-type]
 
-    def ahead(self, **changes: object) -> ForecastPorts:
+    def ahead(self, **changes: object) -> Forecast:
         ports: dict[str, object] = {
             "sampler": self.sampler,
             "overview": self.overview,
@@ -243,17 +243,17 @@ class World:
             "store": self.store,
             "jobs": self.jobs,
         }
-        return ForecastPorts(**(ports | changes))  # type: ignore[arg-type]
+        return Forecast(**(ports | changes))  # type: ignore[arg-type]
 
-    def scaling(self, **changes: object) -> ScalingPorts:
+    def scaling(self, **changes: object) -> Scaling:
         ports: dict[str, object] = {
-            "ahead": self.ahead(),
+            "forecast": self.ahead(),
             "targets": self.targets,
             "workers": self.workers,
             "waker": self,
             "limit": self.limit,
         }
-        return ScalingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return Scaling(**(ports | changes))  # type: ignore[arg-type]
 
     def seeding(self) -> SeedingPorts:
         return SeedingPorts(seeds=self.seeds, filter=self.seed_filter, submission=self.submission())
@@ -348,7 +348,7 @@ class World:
             "rules": self.rules,
             "workers": self.workers,
             "book": self.book,
-            "targets": self.target(),
+            "scaling": self.target(),
             "reaper": self.reaper(),
             "recovery": self.recovery(),
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from tests.fakes.fleet import MemoryFailureDetector
 from tests.kit.kernel import to_ms
-from tests.kit.recovery import recover
 from tests.kit.requests import Entry, Submission
 from tests.kit.worlds.memory import World
 
@@ -18,6 +17,6 @@ def submitted(world: World, count: int, **changes: object) -> list[Entry]:
 def run(world: World, time_left: float = 120.0, **changes: object):
     """A round; the turn is given back, so that the next one may come at once."""
     ports = world.recovery(**changes)
-    done = recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
+    done = ports.recover(world.tree, "scheduler", world.now, lambda: time_left)
     world.detector = MemoryFailureDetector(world.workers)
     return done

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fleet import FRESH_MS, replace_missing, report_throughput
+from tests.kit.fleet import FRESH_MS
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
@@ -32,17 +32,17 @@ def test_those_that_are_missing_of_what_was_decided_are_started_once(world):
     decided(world, needed=3, kept=4)
     beat(world, "a")
 
-    assert replace_missing(world.target(), world.clock) == 2
-    assert replace_missing(world.target(), world.clock) == 0
+    assert world.target().replace_missing(world.clock) == 2
+    assert world.target().replace_missing(world.clock) == 0
     assert world.woken == [2]
 
 
 def test_nobody_is_started_on_what_is_out_of_date_or_was_never_decided(world):
-    assert replace_missing(world.target(), world.clock) == 0
+    assert world.target().replace_missing(world.clock) == 0
     decided(world, needed=3, kept=3)
     world.now += timedelta(milliseconds=FRESH_MS + 1)
 
-    assert replace_missing(world.target(), world.clock) == 0
+    assert world.target().replace_missing(world.clock) == 0
     assert decision(world.targets) is None
     assert world.woken == []
 
@@ -58,12 +58,12 @@ def test_what_is_wanted_is_what_stands(world):
 def test_a_part_that_is_away_is_no_reason_to_stop(world, part):
     decided(world, needed=3, kept=3)
 
-    assert replace_missing(world.target(**{part: Broken()}), world.clock) == 0
+    assert world.target(**{part: Broken()}).replace_missing(world.clock) == 0
     assert len(world.warnings) == 1
 
 
 def test_a_worker_stays_while_nobody_can_say(world):
-    assert report_throughput(world.target(targets=Broken()), "w", None, world.now) is None
+    assert world.target(targets=Broken()).report_throughput("w", None, world.now) is None
     assert len(world.warnings) == 1
 
 

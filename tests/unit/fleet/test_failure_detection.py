@@ -7,7 +7,7 @@ from tests.kit.config import DetectorLimits
 from tests.kit.fleet import WorkerStatus
 from tests.kit.politeness import HostAsk
 from tests.kit.queue import Depth
-from tests.kit.recovery import reap, reaper, stand_watch
+from tests.kit.recovery import reaper
 from tests.kit.requests import State, Submission
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, World
@@ -38,7 +38,7 @@ def take(world: World, worker: str, count: int, *, claims: bool = True) -> list[
 
 
 def look(world: World, **changes: object):
-    return reap(world.reaper(**changes), world.tree, "other", world.now)
+    return world.reaper(**changes).reap(world.tree, "other", world.now)
 
 
 def states(world: World, ids: list[int]) -> set[int]:
@@ -222,7 +222,7 @@ def stay(world: World, *alive: str) -> tuple[tuple[str, ...], int]:
     def pause(seconds: float) -> None:
         beat(world, *alive)
 
-    dead = stand_watch(world.reaper(), world.tree, "scheduler", world.clock, pause)
+    dead = world.reaper().reap_until_sure(world.tree, "scheduler", world.clock, pause)
     return dead, int((world.now - began).total_seconds())
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.config import HostLimits, Politeness, Stage
-from tests.kit.fleet import Demand, QueueDemand, forecast_demand, forecasting
+from tests.kit.fleet import Demand, QueueDemand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
 from tests.kit.requests import Submission
@@ -38,7 +38,7 @@ def deferred(world: World, host: str, count: int, queue_key=DOCS, again_in: floa
 
 
 def ahead(world: World, **changes: object) -> Demand:
-    return forecast_demand(world.ahead(**changes), world.tree, world.now)
+    return world.ahead(**changes).demand(world.tree, world.now)
 
 
 def test_of_an_idle_fleet_nothing_is_asked(world):
@@ -376,7 +376,7 @@ def test_a_queue_is_reported_with_what_workers_have_shown_of_it(world):
     submitted(world, "a.example")
     submitted(world, "a.example", tenant="acme")
 
-    found = forecast_demand(world.ahead(), world.tree, world.now, {DOCS.path: 7.0})
+    found = world.ahead().demand(world.tree, world.now, {DOCS.path: 7.0})
 
     assert [queue_key.throughput for queue_key in found.queues] == [None, 7.0]
 

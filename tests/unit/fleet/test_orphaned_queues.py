@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.fakes.recovery import MemoryBizs
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.queue import Depth
-from tests.kit.recovery import OrphanedQueuePorts, count_orphaned, report_bizs
+from tests.kit.recovery import OrphanedQueues, count_orphaned
 from tests.kit.requests import Entry
 from tests.kit.worlds.memory import DOCS, START, World
 
@@ -26,9 +26,9 @@ class Sink:
         self.values |= {metric.name: metric.value for metric in metrics}
 
 
-def orphaned(world: World, bizs: MemoryBizs) -> tuple[OrphanedQueuePorts, Sink, list[str]]:
+def orphaned(world: World, bizs: MemoryBizs) -> tuple[OrphanedQueues, Sink, list[str]]:
     sink, said = Sink(), []
-    ports = OrphanedQueuePorts(
+    ports = OrphanedQueues(
         bizs=bizs, data=world.data, queue=world.queue, metrics=sink, say=said.append
     )
     return ports, sink, said
@@ -40,7 +40,7 @@ def test_items_for_a_biz_that_there_is_not_are_counted_named_and_kept(world):
     bizs.ask(NOBODY)
     world.data.put(NOBODY, [b"{}", b"{}"])
 
-    assert report_bizs(ports, world.tree, START) == 2
+    assert ports.announce(world.tree, START) == 2
     assert sink.values == {"StrayItems": 2, "StrayRequests": 0}
     assert f"{DOCS.tenant}/nobiz: 2 items" in said[0]
     assert "CRAWLFLEET_BIZ" in said[0]
@@ -49,11 +49,11 @@ def test_items_for_a_biz_that_there_is_not_are_counted_named_and_kept(world):
 
 def test_requests_of_a_biz_that_was_taken_out_are_counted(world):
     ports, sink, said = orphaned(world, MemoryBizs())
-    assert report_bizs(ports, world.tree, START) == 0
+    assert ports.announce(world.tree, START) == 0
     world.queue.enqueue(DOCS, [Entry(1, DOCS.biz, 1)], START)
     without = {tenant: {} for tenant in world.tree.bizs}
 
-    assert report_bizs(ports, replace(world.tree, bizs=without), START) == 1
+    assert ports.announce(replace(world.tree, bizs=without), START) == 1
     assert sink.values == {"StrayItems": 0, "StrayRequests": 1}
     assert "1 requests" in said[0]
 
@@ -62,7 +62,7 @@ def test_queues_of_configured_bizs_are_not_orphaned(world):
     ports, sink, said = orphaned(world, MemoryBizs())
     world.data.put(DOCS, [b"{}"])
 
-    assert report_bizs(ports, world.tree, START) == 0
+    assert ports.announce(world.tree, START) == 0
     assert sink.values == {"StrayItems": 0, "StrayRequests": 0}
     assert said == []
 
@@ -74,7 +74,7 @@ def test_a_biz_whose_document_is_wrong_is_there(world):
     world.data.put(NOBODY, [b"{}"])
     refused = replace(world.tree, refused=frozenset({(NOBODY.tenant, NOBODY.biz)}))
 
-    assert report_bizs(ports, refused, START) == 0
+    assert ports.announce(refused, START) == 0
     assert said == []
 
 
@@ -114,11 +114,11 @@ def test_what_cannot_be_counted_is_no_metric(world):
     bizs.ask(NOBODY)
     bizs.ask(QueueKey(DOCS.tenant, "other", "main"))
 
-    assert report_bizs(replace_queue(ports, PartlyAway(NOTHING)), world.tree, START) == 0
+    assert replace_queue(ports, PartlyAway(NOTHING)).announce(world.tree, START) == 0
     assert (sink.values, said) == ({}, [])
-    assert report_bizs(replace_queue(ports, PartlyAway(THREE)), world.tree, START) == 3
+    assert replace_queue(ports, PartlyAway(THREE)).announce(world.tree, START) == 3
     assert sink.values == {"StrayItems": 0, "StrayRequests": 3}
 
 
-def replace_queue(ports: OrphanedQueuePorts, queue: PartlyAway) -> OrphanedQueuePorts:
+def replace_queue(ports: OrphanedQueues, queue: PartlyAway) -> OrphanedQueues:
     return dataclasses.replace(ports, queue=queue)

@@ -8,13 +8,10 @@ from msgspec.structs import replace
 from tests.fakes.staffing import MemoryLimit
 from tests.kit.config import Needs, PoolLimits, Tree
 from tests.kit.fleet import (
-    CapacityPorts,
-    PoolPorts,
+    PoolScaling,
+    ScaledPool,
     WorkerStatus,
     decided,
-    replace_dead,
-    scale,
-    scale_all,
 )
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry
@@ -56,7 +53,7 @@ class Pools:
 
     def ports(self, **changes):
         pools = {
-            name: PoolPorts(
+            name: ScaledPool(
                 workers=self.world.workers.pool(name), waker=calls, limit=self.limits[name]
             )
             for name, calls in self.calls.items()
@@ -64,7 +61,7 @@ class Pools:
         return self.world.scaling(**{"pools": pools, **changes})
 
     def scaled(self, **changes):
-        return scale_all(self.ports(**changes), self.world.tree, self.world.clock)
+        return self.ports(**changes).scale_all(self.world.tree, self.world.clock)
 
 
 @pytest.fixture
@@ -176,7 +173,7 @@ def test_capacity_of_a_worker_that_died_is_filled_at_once(world, pools):
     world.workers.beat("b", world.now)
     world.detector.reap("b")
 
-    assert replace_dead(world.target(), {MAIN_POOL}, world.clock) == 1
+    assert world.target().replace_dead({MAIN_POOL}, world.clock) == 1
 
 
 def test_who_reaps_workers_of_another_pool_replaces_them_there(world, pools):
@@ -185,20 +182,20 @@ def test_who_reaps_workers_of_another_pool_replaces_them_there(world, pools):
     for name in ("a", "b"):
         large.beat(name, world.now, WorkerStatus(pool="large"))
     world.detector.reap("b", "large")
-    other = CapacityPorts(
+    other = PoolScaling(
         targets=world.targets,
         workers=large,
         waker=pools.calls["large"],
         pool="large",
     )
 
-    assert replace_dead(world.target(elsewhere={"large": other}), {"large"}, world.clock) == 1
+    assert world.target(elsewhere={"large": other}).replace_dead({"large"}, world.clock) == 1
     assert pools.calls["large"].woken == [2, 1]
     # Nobody knows how to start one of a pool that is not deployed any more.
-    assert replace_dead(world.target(), {"gone"}, world.clock) == 0
+    assert world.target().replace_dead({"gone"}, world.clock) == 0
     large.leave("a")
     pools.calls["large"].fault = ValueError("a lie")
-    assert replace_dead(world.target(elsewhere={"large": other}), {"large"}, world.clock) == 0
+    assert world.target(elsewhere={"large": other}).replace_dead({"large"}, world.clock) == 0
     assert "pool large" in world.warnings[-1]
 
 
@@ -207,11 +204,11 @@ def test_who_reaps_workers_of_another_pool_replaces_them_there(world, pools):
 
 def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_kept(world, pools):
     world.tree = with_pools(make_tree(idle_seconds=0.02), large=PoolLimits(min_consumers=1))
-    scale(pools.ports(), world.tree, world.clock, "large")
+    pools.ports().scale(world.tree, world.clock, "large")
     world.queue.enqueue(DOCS, [Entry(n, "docs", n) for n in range(3)], START)
     large = world.workers.pool("large")
     hands, looks = Hands(world), []
-    targets = CapacityPorts(
+    targets = PoolScaling(
         targets=world.targets,
         workers=large,
         waker=pools.calls["large"],
@@ -225,7 +222,7 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
     hands.run(
         1,
         until,
-        lambda: world.work({}, remaining=hands.left, workers=large, targets=targets, pool="large"),
+        lambda: world.work({}, remaining=hands.left, workers=large, scaling=targets, pool="large"),
     )
 
     assert hands.ended == {"w0": "time"}
@@ -235,7 +232,7 @@ def test_a_worker_of_a_pool_leaves_the_usual_work_alone_and_stays_where_it_is_ke
 
 def test_a_worker_that_is_kept_by_a_statement_alone_does_not_end_when_idle(world, pools):
     world.tree = stating(make_tree(idle_seconds=0.02), Needs(workers=1))
-    scale(world.scaling(), world.tree, world.clock)
+    world.scaling().scale(world.tree, world.clock)
     assert decided(world.targets).floor == 1
     hands, looks = Hands(world), []
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.kernel import to_ms
-from tests.kit.recovery import recover, recovery
+from tests.kit.recovery import recovery
 from tests.kit.requests import Entry, JournalLine, Retry, Submission
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, World
@@ -23,7 +23,7 @@ def submitted(world: World, count: int) -> list[Entry]:
 def run(world: World, time_left: float = 600.0, **changes: object):
     world.now += recovery.EVERY
     ports = world.recovery(**({"fill_chunk": 7} | changes))
-    return recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
+    return ports.recover(world.tree, "scheduler", world.now, lambda: time_left)
 
 
 def in_queue(world: World) -> list[Entry]:
@@ -134,7 +134,7 @@ def test_a_filling_without_time_is_gone_on_with(world):
     left = iter([600.0] * 5)  # for one step at least, not for all of them
 
     world.now += recovery.EVERY
-    recover(world.recovery(fill_chunk=7), world.tree, "one", world.now, lambda: next(left, 5.0))
+    world.recovery(fill_chunk=7).recover(world.tree, "one", world.now, lambda: next(left, 5.0))
     assert 0 < world.queue.depth(DOCS).queued < 40
     run(world)
 

@@ -7,7 +7,7 @@ from tests.fakes.queue import MemoryQueue
 from tests.fakes.recovery import MemoryQueueRebuild
 from tests.kit.fleet import WorkerStatus
 from tests.kit.kernel import QueueKey
-from tests.kit.recovery import recover, recovery
+from tests.kit.recovery import recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, START, World
@@ -158,7 +158,7 @@ def test_where_rounds_get_no_further_than_a_few_queues_each_queue_has_its_turn_a
     for _ in range(60):
         store = Counting()
         ports = world.recovery(store=store)
-        recover(ports, world.tree, "scheduler", world.now, lambda it=store: 40.0 * it.left)
+        ports.recover(world.tree, "scheduler", world.now, lambda it=store: 40.0 * it.left)
         world.now += timedelta(seconds=seconds)
 
     assert recovered == set(world.tree.queues())
@@ -256,9 +256,7 @@ def test_two_rounds_at_once_are_one(world):
     submitted(world, 3, queue=Broken())
     world.now += timedelta(seconds=30)
 
-    rounds = [
-        recover(world.recovery(), world.tree, name, world.now, lambda: 120.0) for name in "ab"
-    ]
+    rounds = [world.recovery().recover(world.tree, name, world.now, lambda: 120.0) for name in "ab"]
 
     assert [(one.mine, one.requeued) for one in rounds] == [(True, 3), (False, 0)]
 

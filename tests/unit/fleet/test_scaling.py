@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, ScalingTarget, Throughput, replace_missing
+from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, ScalingTarget, Throughput
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Entry
 from tests.kit.worlds.doubles import Broken, Failing
@@ -210,7 +210,7 @@ def test_a_look_that_fails_changes_nothing(world):
     queued(world, 50)
 
     with pytest.raises(StoreUnavailableError):
-        scaled(world, ahead=world.ahead(sampler=Broken()))
+        scaled(world, forecast=world.ahead(sampler=Broken()))
 
     assert world.targets.read(FLEET_POOL).version == 0
     assert world.woken == []
@@ -293,9 +293,9 @@ def test_places_are_filled_up_to_what_the_account_gave_and_no_call_is_refused(wo
 
     assert world.targets.read(FLEET_POOL).target.allowed == 3
     for _ in range(3):
-        assert replace_missing(world.target(), world.clock) == 0
+        assert world.target().replace_missing(world.clock) == 0
     world.workers.leave("w0")
-    assert replace_missing(world.target(), world.clock) == 1
+    assert world.target().replace_missing(world.clock) == 1
     assert world.woken == [3, 1]
 
 

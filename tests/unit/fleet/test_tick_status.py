@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.fleet import MemoryTicks
-from tests.kit.fleet import Faults, TickPart, TickPorts, report_fault, report_tick
+from tests.kit.fleet import Faults, TickPart, TickReports
 from tests.kit.kernel import (
     BacklogFullError,
     LimitRefusedError,
@@ -110,7 +110,7 @@ def test_a_tick_is_reported_with_the_sum_of_its_faults_and_noted_with_each(faile
             raise OSError
     sink, ticks = Sink(), MemoryTicks()
 
-    report_tick(TickPorts(ticks=ticks, metrics=sink), faults.counts, 2.5, START)
+    TickReports(ticks=ticks, metrics=sink).report(faults.counts, 2.5, START)
 
     assert sink.values == {metric_names.TICKS: 1, metric_names.TICK_FAULTS: len(failed)}
     assert ticks.last().took_seconds == 2.5
@@ -120,7 +120,7 @@ def test_a_tick_is_reported_with_the_sum_of_its_faults_and_noted_with_each(faile
 def test_a_tick_that_cannot_be_noted_is_a_metric_all_the_same(faults, said):
     sink = Sink()
 
-    report_tick(TickPorts(ticks=Away(), metrics=sink), {}, 1.0, START)
+    TickReports(ticks=Away(), metrics=sink).report({}, 1.0, START)
 
     assert sink.values[metric_names.TICKS] == 1
     assert len(said.texts) == 1
@@ -130,8 +130,8 @@ def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_reported
     sink, ticks = Sink(), MemoryTicks()
     ticks.note(1.0, {})
     for place in (ticks, Away()):
-        ports = TickPorts(ticks=place, metrics=sink)
-        report_fault(ports, TickPart.STARTS, "an-event", START)
+        ports = TickReports(ticks=place, metrics=sink)
+        ports.report_fault(TickPart.STARTS, "an-event", START)
 
     assert sink.values == {metric_names.TICK_FAULTS: 1}
     assert ticks.last().faults == {"starts": 1}

@@ -11,7 +11,7 @@ from tests.kit.config import PoolLimits, queue_key_of
 from tests.kit.fleet import WorkerStatus
 from tests.kit.jobs import ExpandingPorts, JobOrder, StartingPorts, expand, start_job
 from tests.kit.kernel import InvalidRequestError, bound
-from tests.kit.recovery import GONE_AFTER, ReassignmentPorts, reassign_removed_pools, recover
+from tests.kit.recovery import GONE_AFTER, RemovedPools
 from tests.kit.requests import Body, Request
 from tests.kit.spiders import Start
 from tests.kit.submission import PoolStarter
@@ -44,16 +44,14 @@ def expanded(world: World, **changes: object) -> None:
 
 
 def recovered(world: World):
-    done = recover(world.recovery(), world.tree, "scheduler", world.now, lambda: 120.0)
+    done = world.recovery().recover(world.tree, "scheduler", world.now, lambda: 120.0)
     world.detector = MemoryFailureDetector(world.workers)
     return done
 
 
 def given_over(world: World, said: list[str] | None = None) -> int:
-    ports = ReassignmentPorts(
-        recovery=world.recovery(), say=[].append if said is None else said.append
-    )
-    return reassign_removed_pools(ports, world.tree, "scheduler", world.now, lambda: 120.0)
+    ports = RemovedPools(recovery=world.recovery(), say=[].append if said is None else said.append)
+    return ports.reassign(world.tree, "scheduler", world.now, lambda: 120.0)
 
 
 def queued(world: World, queue_key) -> int:
@@ -165,7 +163,7 @@ def test_what_a_worker_that_nobody_knows_holds_of_a_pool_goes_back_to_its_queue(
     for _ in range(40):
         world.now += timedelta(seconds=1)
         world.detector.observed_for()
-    found = recover(world.recovery(), world.tree, "scheduler", world.now, lambda: 120.0)
+    found = world.recovery().recover(world.tree, "scheduler", world.now, lambda: 120.0)
 
     assert found.orphans in {0, 5}  # zero where nobody has watched for long enough
     world.now += timedelta(seconds=120)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fleet import forecast_demand, needed_workers
+from tests.kit.fleet import needed_workers
 from tests.kit.jobs import LOCK, TERM, JobState
 from tests.kit.requests import Page
 from tests.kit.worlds import worker as worlds
@@ -81,7 +81,7 @@ def test_tasks_yet_to_be_made_ask_for_a_worker(world):
     limits = world.tree.stage.fleet
 
     def needed() -> int:
-        return needed_workers(forecast_demand(world.ahead(), world.tree, world.now), 1.0, limits, 9)
+        return needed_workers(world.ahead().demand(world.tree, world.now), 1.0, limits, 9)
 
     assert needed() == 0
     begin(world, 100_000)
@@ -91,9 +91,7 @@ def test_tasks_yet_to_be_made_ask_for_a_worker(world):
 
 
 def test_a_home_node_that_is_away_hides_no_other_demand(world):
-    found = forecast_demand(
-        world.ahead(jobs=Failing(world.jobs, expandable=1)), world.tree, world.now
-    )
+    found = world.ahead(jobs=Failing(world.jobs, expandable=1)).demand(world.tree, world.now)
 
     assert found.queues == ()
     [warning] = world.warnings

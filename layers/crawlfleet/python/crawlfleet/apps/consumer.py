@@ -24,8 +24,8 @@ from crawlfleet.apps.readers import REGISTRY, carry_spiders, check_reader
 from crawlfleet.apps.rounds import (
     advancing_ports,
     cancelling_ports,
-    reaper_ports,
-    recovery_ports,
+    open_reaper,
+    open_recovery,
     seeding_ports,
 )
 from crawlfleet.crawling.executors.runner import SpiderExecutors
@@ -41,7 +41,7 @@ from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
-from crawlfleet.fleet.scaling import CapacityPorts
+from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.bidding.auction import AwardingPorts
 from crawlfleet.jobs.bidding.bidder import BidderPorts
 from crawlfleet.jobs.bidding.prober import HttpProber
@@ -113,7 +113,7 @@ def applying_ports(
     )
 
 
-def capacity_ports(parts: Parts) -> CapacityPorts:
+def pool_scaling(parts: Parts) -> PoolScaling:
     """Everything on the real parts, as a worker of ``settings.pool`` has it.
 
     Raises:
@@ -121,7 +121,7 @@ def capacity_ports(parts: Parts) -> CapacityPorts:
     """
     settings = parts.settings
     pools = {
-        pool.name: CapacityPorts(
+        pool.name: PoolScaling(
             targets=parts.targets,
             workers=parts.workers_of(pool.name),
             waker=parts.waker_of(pool.function),
@@ -151,7 +151,7 @@ class Consumer:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._recovery = recovery_ports(parts)
+        self._recovery = open_recovery(parts)
         self._rules = MongoRules(parts.nodes)
         self._extractor = RuleExtractor()
         self._executors = SpiderExecutors(REGISTRY, self._extractor)
@@ -181,7 +181,7 @@ class Consumer:
             self._seeding.seeds,
             self._recovery.detector,
         )
-        self._targets = capacity_ports(parts)
+        self._scaling = pool_scaling(parts)
         self._cancelling = cancelling_ports(parts)
         self._readings, self._demands = machine_readings(parts), MongoDemands(parts.nodes)
         self._idle = Idle()
@@ -240,10 +240,10 @@ class Consumer:
                 queue=parts.queue,
                 store=parts.store,
                 rules=self._rules,
-                workers=self._targets.workers,
+                workers=self._scaling.workers,
                 book=self._recovery.book,
-                targets=self._targets,
-                reaper=reaper_ports(self._recovery, self._hosts),
+                scaling=self._scaling,
+                reaper=open_reaper(self._recovery, self._hosts),
                 recovery=self._recovery,
                 hosts=self._hosts,
                 robots=self._robots,

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.fleet.models import TickPart
-from crawlfleet.fleet.ticks import TickPorts, report_fault
+from crawlfleet.fleet.ticks import TickReports
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.models import JobOrder
 from crawlfleet.jobs.mongo.store import MongoJobs
@@ -204,7 +204,7 @@ class EventStarts:
         telling: Is told what is refused.
     """
 
-    def __init__(self, parts: Parts, rules: MongoRules, notification_state: TickPorts) -> None:
+    def __init__(self, parts: Parts, rules: MongoRules, notification_state: TickReports) -> None:
         self._parts = parts
         self._reporting = notification_state
         self._ports = StartingPorts(
@@ -250,5 +250,5 @@ class EventStarts:
             "an event starts nothing",
             extra={**said, "error": type(error).__name__, "reason": why},
         )
-        report_fault(self._reporting, TickPart.STARTS, what_failed(event), self._parts.now())
+        self._reporting.report_fault(TickPart.STARTS, what_failed(event), self._parts.now())
         return {"refused": why}

@@ -16,7 +16,8 @@ from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.ports import FailureDetector
-from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.recovery.reaper import Reaper
+from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.cancellation import CancellingPorts
@@ -84,9 +85,9 @@ def advancing_ports(
     )
 
 
-def recovery_ports(parts: Parts) -> RecoveryPorts:
+def open_recovery(parts: Parts) -> Recovery:
     """Everything on the real parts."""
-    return RecoveryPorts(
+    return Recovery(
         store=parts.store,
         ledgers=parts.ledgers,
         revocation=MongoLeaseRevocation(parts.nodes),
@@ -99,9 +100,9 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
     )
 
 
-def reaper_ports(recovery: RecoveryPorts, hosts: RedisHosts) -> ReaperPorts:
+def open_reaper(recovery: Recovery, hosts: RedisHosts) -> Reaper:
     """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
-    return ReaperPorts(
+    return Reaper(
         detector=recovery.detector,
         book=recovery.book,
         queue=recovery.queue,

@@ -13,8 +13,8 @@ from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
 from crawlfleet.apps.rounds import (
     advancing_ports,
     cancelling_ports,
-    reaper_ports,
-    recovery_ports,
+    open_reaper,
+    open_recovery,
     seeding_ports,
 )
 from crawlfleet.config.documents.biz import Tree
@@ -23,19 +23,17 @@ from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.crawling.recrawl.service import RecrawlPorts, resubmit_due
-from crawlfleet.fleet.forecast import ForecastPorts
+from crawlfleet.fleet.forecast import Forecast
 from crawlfleet.fleet.models import TickPart
 from crawlfleet.fleet.recovery.orphans import (
-    OrphanedQueuePorts,
-    ReassignmentPorts,
-    reassign_removed_pools,
-    report_bizs,
+    OrphanedQueues,
+    RemovedPools,
 )
-from crawlfleet.fleet.recovery.reaper import stand_watch
-from crawlfleet.fleet.recovery.service import Recovered, recover
+from crawlfleet.fleet.recovery.reaper import Reaper
+from crawlfleet.fleet.recovery.service import Recovered, Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
-from crawlfleet.fleet.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
-from crawlfleet.fleet.ticks import Faults, TickPorts, report_tick
+from crawlfleet.fleet.scaling import Scaled, ScaledPool, Scaling
+from crawlfleet.fleet.ticks import Faults, TickReports
 from crawlfleet.jobs.background import advance
 from crawlfleet.jobs.bidding.auction import AwardingPorts, award_jobs
 from crawlfleet.jobs.bidding.redis import RedisBoard
@@ -84,10 +82,10 @@ class Verbs:
     run_due: Callable[..., int] = run_due
     resubmit_due: Callable[..., int] = resubmit_due
     tend_seeds: Callable[..., int] = tend_seeds
-    report_bizs: Callable[..., int] = report_bizs
-    stand_watch: Callable[..., Sequence[str]] = stand_watch
-    recover: Callable[..., Recovered] = recover
-    scale_all: Callable[..., Mapping[str, Scaled]] = scale_all
+    announce_bizs: Callable[..., int] = OrphanedQueues.announce
+    reap_until_sure: Callable[..., Sequence[str]] = Reaper.reap_until_sure
+    recover: Callable[..., Recovered] = Recovery.recover
+    scale_all: Callable[..., Mapping[str, Scaled]] = Scaling.scale_all
 
 
 class Scheduler:
@@ -99,7 +97,7 @@ class Scheduler:
         # Warnings of a tick count as faults of the part that is under way.
         self._faults = Faults()
         metrics = EmfMetrics(parts.settings.stage)
-        self._reporting = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics)
+        self._reporting = TickReports(ticks=RedisTicks(parts.redis), metrics=metrics)
         self._submission = parts.submissions()
         self._firing = FiringPorts(
             schedules=MongoSchedules(parts.nodes),
@@ -113,14 +111,14 @@ class Scheduler:
         self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
         self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
-        self._recovery = recovery_ports(parts)
-        self._reassignment = ReassignmentPorts(recovery=self._recovery, say=parts.log.warning)
+        self._recovery = open_recovery(parts)
+        self._reassignment = RemovedPools(recovery=self._recovery, say=parts.log.warning)
         self._cancelling = cancelling_ports(parts)
         self._hosts = RedisHosts(parts.redis)
         self._learning = LearningPorts(
             demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes)
         )
-        self._orphaned = OrphanedQueuePorts(
+        self._orphaned = OrphanedQueues(
             bizs=RedisBizs(parts.redis),
             data=self._data,
             queue=parts.queue,
@@ -138,8 +136,8 @@ class Scheduler:
             detector=self._recovery.detector,
             say=parts.log.info,
         )
-        self._scaling = ScalingPorts(
-            ahead=ForecastPorts(
+        self._scaling = Scaling(
+            forecast=Forecast(
                 sampler=RedisQueueSampler(parts.redis),
                 overview=RedisOverview(parts.redis),
                 data=self._data,
@@ -152,7 +150,7 @@ class Scheduler:
             waker=parts.waker,
             limit=parts.limit,
             pools={
-                pool.name: PoolPorts(
+                pool.name: ScaledPool(
                     workers=parts.workers_of(pool.name),
                     waker=parts.waker_of(pool.function),
                     limit=parts.limit_of(pool.function, pool.ceiling),
@@ -239,20 +237,18 @@ class Scheduler:
                 self._seeding, tree, self._parts.now(), time_left
             )
         with faults.within(TickPart.BIZS, "it could not be told which bizs there are"):
-            done["strays"] = self._verbs.report_bizs(self._orphaned, tree, self._parts.now())
+            done["strays"] = self._verbs.announce_bizs(self._orphaned, tree, self._parts.now())
         self._clock.sync()
         with faults.within(TickPart.WATCH, "the workers could not be watched"):
-            reaper = reaper_ports(self._recovery, self._hosts)
-            dead = self._verbs.stand_watch(reaper, tree, name, self._clock, time.sleep)
+            reaper = open_reaper(self._recovery, self._hosts)
+            dead = self._verbs.reap_until_sure(reaper, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
         with faults.within(TickPart.RECOVERY, "nothing could be recovered"):
             recovered = self._verbs.recover(self._recovery, tree, name, self._clock(), time_left)
             done |= {"requeued": recovered.requeued, "expired": recovered.expired}
             done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
         with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
-            done["given_over"] = reassign_removed_pools(
-                self._reassignment, tree, name, self._clock(), time_left
-            )
+            done["given_over"] = self._reassignment.reassign(tree, name, self._clock(), time_left)
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
             done["learnt"] = learn_due(self._learning, self._parts.now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
@@ -292,9 +288,7 @@ class Scheduler:
                 done[key] += before.get(key, 0)
 
     def _announce(self, began: float) -> None:
-        report_tick(
-            self._reporting, self._faults.counts, time.monotonic() - began, self._parts.now()
-        )
+        self._reporting.report(self._faults.counts, time.monotonic() - began, self._parts.now())
 
 
 def _reported(found: Mapping[str, Scaled]) -> dict[str, int]:

@@ -142,7 +142,7 @@ def coverage(met: Mapping[str, int], known: Collection[str]) -> float:
 
 #: What is due within this is work of now.
 SOON: Final = timedelta(seconds=10)
-#: Hosts that are looked at in one go, of all lanes together, and of one lane at least.
+#: Hosts that are read in one go, of all lanes together, and of one lane at least.
 MOST_HOSTS: Final = 500
 LEAST_HOSTS: Final = 4
 #: Lanes with a plan whose rate is looked at, those with the most to do first.
@@ -164,91 +164,6 @@ class UnmadeJobs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastPorts:
-    """What a look ahead needs of the world.
-
-    ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
-    looked at in one go.
-    """
-
-    sampler: QueueSampler
-    overview: RedisOverview
-    data: DataQueue
-    hosts: RedisHosts
-    store: MongoRequestStore
-    jobs: UnmadeJobs
-    steady: Callable[[], float] = time.monotonic
-    most_hosts: int = MOST_HOSTS
-
-
-def forecast_demand(
-    ports: ForecastPorts,
-    tree: Tree,
-    now: datetime,
-    throughputs: Mapping[str, float] | None = None,
-    queues: Sequence[QueueKey] | None = None,
-    *,
-    with_items: bool = True,
-) -> Demand:
-    """What lanes ask of the workers now; ``paces`` are those shown, by ``tenant/biz``.
-
-    ``lanes`` are those that the workers take work of, all that are bound for no pool where they are
-    not said; ``with_items`` whether they store what waits in the data queues.
-
-    Raises:
-        StoreError: Redis did not answer: then nothing is known.
-    """
-    queues = tree.queues() if queues is None else queues
-    if not queues:
-        return Demand()
-    each = max(LEAST_HOSTS, ports.most_hosts // len(queues))
-    works = ports.sampler.works(queues, now, SOON, min(each, ports.most_hosts))
-    views = [
-        _View(queue_key, biz_of(tree, queue_key.tenant, queue_key.biz)[1], work)
-        for queue_key, work in zip(queues, works, strict=True)
-        if work.can_go_on
-    ]
-    _sample_queue(ports, tree, views)
-    states = _states(ports, views)
-    rates = [_Rates(tree, view, states, now) for view in views]
-    lately = _lately(ports.overview, views, now)
-    throughputs = throughputs or {}
-    items = sum(ports.data.waiting(queues)) if with_items else 0
-    stores = [QueueDemand(backlog=items)] if items else []
-    return Demand(
-        queues=(
-            *stores,
-            *_unmade(ports, tree, now),
-            *(
-                _demand(
-                    view, one, now, throughputs.get(view.queue_key.path), lately.get(view.queue_key)
-                )
-                for view, one in zip(views, rates, strict=True)
-            ),
-        ),
-        polite_per_second=math.inf if items else _together(rates),
-        at_work=frozenset(
-            queue_key.path for queue_key, work in zip(queues, works, strict=True) if work.backlog
-        ),
-    )
-
-
-def _unmade(ports: ForecastPorts, tree: Tree, now: datetime) -> list[QueueDemand]:
-    """What jobs ask for whose tasks are yet to be made: somebody who makes them.
-
-    One that waits for a worker asks each pool for one: any of them may suit it.
-    """
-    try:
-        waiting = ports.jobs.expandable(1, now)
-        if not waiting and tree.stage.bidding is not None:
-            waiting = ports.jobs.placing(1)
-    except StoreUnavailableError as error:
-        warn("whether jobs are to be made into tasks is not known", error)
-        return []
-    return [QueueDemand(backlog=1)] if waiting else []
-
-
 class _View:
     """A lane with work, and the hosts of some of its queue: how often each was met.
 
@@ -267,6 +182,120 @@ class _View:
     def hosts(self) -> Sequence[str]:
         """Every host that is known to have something waiting."""
         return list(dict.fromkeys([*(host for host, _ in self.work.sample), *self.met]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a look ahead needs of the world.
+
+    ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
+    looked at in one go.
+    """
+
+    sampler: QueueSampler
+    overview: RedisOverview
+    data: DataQueue
+    hosts: RedisHosts
+    store: MongoRequestStore
+    jobs: UnmadeJobs
+    steady: Callable[[], float] = time.monotonic
+    most_hosts: int = MOST_HOSTS
+
+    def demand(
+        self,
+        tree: Tree,
+        now: datetime,
+        throughputs: Mapping[str, float] | None = None,
+        queues: Sequence[QueueKey] | None = None,
+        *,
+        with_items: bool = True,
+    ) -> Demand:
+        """Forecast the demand of queues on the workers, by throughputs per ``tenant/biz``.
+
+        ``queues`` are those that the workers serve, by default all that are bound for no pool;
+        ``with_items`` says that they store what waits in the data queues, too.
+
+        Raises:
+            StoreError: Redis did not answer: then nothing is known.
+        """
+        queues = tree.queues() if queues is None else queues
+        if not queues:
+            return Demand()
+        each = max(LEAST_HOSTS, self.most_hosts // len(queues))
+        works = self.sampler.works(queues, now, SOON, min(each, self.most_hosts))
+        views = [
+            _View(queue_key, biz_of(tree, queue_key.tenant, queue_key.biz)[1], work)
+            for queue_key, work in zip(queues, works, strict=True)
+            if work.can_go_on
+        ]
+        self._sample(tree, views)
+        states = self._states(views)
+        rates = [_Rates(tree, view, states, now) for view in views]
+        lately = _lately(self.overview, views, now)
+        throughputs = throughputs or {}
+        items = sum(self.data.waiting(queues)) if with_items else 0
+        stores = [QueueDemand(backlog=items)] if items else []
+        return Demand(
+            queues=(
+                *stores,
+                *self._unmade(tree, now),
+                *(
+                    _demand(
+                        view,
+                        one,
+                        now,
+                        throughputs.get(view.queue_key.path),
+                        lately.get(view.queue_key),
+                    )
+                    for view, one in zip(views, rates, strict=True)
+                ),
+            ),
+            polite_per_second=math.inf if items else _together(rates),
+            at_work=frozenset(
+                queue_key.path
+                for queue_key, work in zip(queues, works, strict=True)
+                if work.backlog
+            ),
+        )
+
+    def _unmade(self, tree: Tree, now: datetime) -> list[QueueDemand]:
+        """What jobs ask for whose tasks are yet to be made: somebody who makes them.
+
+        One that waits for a worker asks each pool for one: any of them may suit it.
+        """
+        try:
+            waiting = self.jobs.expandable(1, now)
+            if not waiting and tree.stage.bidding is not None:
+                waiting = self.jobs.placing(1)
+        except StoreUnavailableError as error:
+            warn("whether jobs are to be made into tasks is not known", error)
+            return []
+        return [QueueDemand(backlog=1)] if waiting else []
+
+    def _sample(self, tree: Tree, views: Sequence[_View]) -> None:
+        """Look where the entries lead to of the longest queues.
+
+        What fits into a worker's hands is not looked at: it is one worker's in any case.
+        """
+        least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
+        long = [view for view in views if view.work.queued > least]
+        long.sort(key=lambda view: -view.work.queued)
+        entry_hosts = EntryHosts(self.store, self.steady)
+        for place, view in enumerate(long):
+            entries = (
+                self.sampler.sample_queue(view.queue_key, SAMPLED_ENTRIES)
+                if place < GLIMPSED_QUEUES
+                else []
+            )
+            view.met, view.is_stuck = entry_hosts.hosts(view.queue_key, view.biz, entries)
+            view.is_dark = not view.met and not view.is_stuck
+
+    def _states(self, views: Sequence[_View]) -> dict[str, HostState]:
+        """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
+        turns = zip_longest(*(view.hosts for view in views))
+        named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
+        named = named[: self.most_hosts]
+        return {state.host: state for state in self.hosts.states(named)} if named else {}
 
 
 class _Rates:
@@ -304,33 +333,6 @@ class _Rates:
 def _extrapolated(looked: Collection[float], hosts: int) -> float:
     """What further hosts may be asked for, by those looked at: without any, nothing bounds them."""
     return sum(looked) / len(looked) * hosts if looked else math.inf
-
-
-def _sample_queue(ports: ForecastPorts, tree: Tree, views: Sequence[_View]) -> None:
-    """Look where the entries lead to of the longest queues.
-
-    What fits into a worker's hands is not looked at: it is one worker's in any case.
-    """
-    least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
-    long = [view for view in views if view.work.queued > least]
-    long.sort(key=lambda view: -view.work.queued)
-    entry_hosts = EntryHosts(ports.store, ports.steady)
-    for place, view in enumerate(long):
-        entries = (
-            ports.sampler.sample_queue(view.queue_key, SAMPLED_ENTRIES)
-            if place < GLIMPSED_QUEUES
-            else []
-        )
-        view.met, view.is_stuck = entry_hosts.hosts(view.queue_key, view.biz, entries)
-        view.is_dark = not view.met and not view.is_stuck
-
-
-def _states(ports: ForecastPorts, views: Sequence[_View]) -> dict[str, HostState]:
-    """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
-    turns = zip_longest(*(view.hosts for view in views))
-    named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
-    named = named[: ports.most_hosts]
-    return {state.host: state for state in ports.hosts.states(named)} if named else {}
 
 
 @dataclass(frozen=True, slots=True)

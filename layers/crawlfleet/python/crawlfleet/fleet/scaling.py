@@ -21,7 +21,7 @@ from crawlfleet.config.documents.biz import FleetLimits, Tree
 from crawlfleet.config.lookup import limits_of, served_queues
 from crawlfleet.fleet import autoscaler as capacity
 from crawlfleet.fleet.autoscaler import decide, reserved
-from crawlfleet.fleet.forecast import ForecastPorts, forecast_demand
+from crawlfleet.fleet.forecast import Forecast
 from crawlfleet.fleet.models import (
     Demand,
     ScalingTarget,
@@ -89,33 +89,12 @@ TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolPorts:
+class ScaledPool:
     """What scaling needs of a pool beside the usual one."""
 
     workers: Workers
     waker: Waker
     limit: ConcurrencyLimit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingPorts:
-    """What scaling needs of the world.
-
-    ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
-    """
-
-    ahead: ForecastPorts
-    targets: ScalingTargets
-    workers: Workers
-    waker: Waker
-    limit: ConcurrencyLimit
-    pools: Mapping[str, PoolPorts] = field(default_factory=dict)
-
-    def of(self, pool: str) -> PoolPorts:
-        """What a pool is scaled through."""
-        if pool == MAIN_POOL:
-            return PoolPorts(workers=self.workers, waker=self.waker, limit=self.limit)
-        return self.pools[pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,135 +112,152 @@ class Scaled:
     limit: int | None
 
 
-def scale_all(ports: ScalingPorts, tree: Tree, clock: Clock) -> dict[str, Scaled]:
-    """Have as many workers of each pool as there should be; the usual one comes first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """What scaling needs of the world.
 
-    A pool that fails is warned of, and the others are scaled all the same.
-
-    Raises:
-        StoreError: of the usual pool nothing was decided, see :func:`scale`. The others were tried.
+    ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
     """
-    found: dict[str, Scaled] = {}
-    failed: Exception | None = None
-    for pool in (MAIN_POOL, *ports.pools):
-        try:
-            found[pool] = scale(ports, tree, clock, pool)
-        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
-            if pool == MAIN_POOL:
-                failed = error
-            else:
-                warn(f"the pool {pool} could not be scaled", error)
-    if failed is not None:
-        raise failed
-    return found
 
+    forecast: Forecast
+    targets: ScalingTargets
+    workers: Workers
+    waker: Waker
+    limit: ConcurrencyLimit
+    pools: Mapping[str, ScaledPool] = field(default_factory=dict)
 
-def scale(ports: ScalingPorts, tree: Tree, clock: Clock, pool: str = MAIN_POOL) -> Scaled:
-    """Have as many workers of a pool as there should be.
+    def of(self, pool: str) -> ScaledPool:
+        """What a pool is scaled through."""
+        if pool == MAIN_POOL:
+            return ScaledPool(workers=self.workers, waker=self.waker, limit=self.limit)
+        return self.pools[pool]
 
-    Raises:
-        StoreError: a part did not answer, so that nothing was decided and nobody was started.
-    """
-    one, name = ports.of(pool), target_name(pool)
-    queues = served_queues(tree, pool)
-    throughputs = ports.targets.throughputs(name)
-    demand = forecast_demand(
-        ports.ahead, tree, clock(), throughputs, queues, with_items=pool == MAIN_POOL
-    )
-    live = len(one.workers.live(clock()))
-    kept = _kept(ports, tree, pool, throughputs, demand)
-    target = _decided(ports, tree, pool, demand, live, kept)
-    target, limit = _allowed(ports, pool, target)
-    started = start_missing(one.workers, one.waker, target.startable, clock)
-    return Scaled(target=target, backlog=demand.backlog, live=live, started=started, limit=limit)
+    def scale_all(self, tree: Tree, clock: Clock) -> dict[str, Scaled]:
+        """Have as many workers of each pool as there should be; the usual one comes first.
 
+        A pool that fails is warned of, and the others are scaled all the same.
 
-def _kept(
-    ports: ScalingPorts, tree: Tree, pool: str, throughputs: Mapping[str, float], demand: Demand
-) -> capacity.Capacity:
-    """What is to be kept available by stated needs: nothing is asked where nobody states any."""
-    stated = dict(capacity.stated_by(tree))
-    if not any(needs.pool == pool for needs in stated.values()):
-        return capacity.Capacity()
-    at_work = demand.at_work | _lately(ports, tree, stated)
-    idle = ports.targets.idle(list(stated), capacity.active(tree, at_work))
-    throughput = ports.targets.read(target_name(pool)).throughput
-    most = min(limits_of(tree.stage, pool).max_consumers, ports.of(pool).limit.ceiling)
-    return capacity.pool_capacity(
-        tree, pool, most, throughputs=throughputs, throughput=throughput, idle_seconds=idle
-    )
+        Raises:
+            StoreError: nothing was decided of the usual pool (:meth:`scale`); others were tried.
+        """
+        found: dict[str, Scaled] = {}
+        failed: Exception | None = None
+        for pool in (MAIN_POOL, *self.pools):
+            try:
+                found[pool] = self.scale(tree, clock, pool)
+            except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+                if pool == MAIN_POOL:
+                    failed = error
+                else:
+                    warn(f"the pool {pool} could not be scaled", error)
+        if failed is not None:
+            raise failed
+        return found
 
+    def scale(self, tree: Tree, clock: Clock, pool: str = MAIN_POOL) -> Scaled:
+        """Have as many workers of a pool as there should be.
 
-def _lately(ports: ScalingPorts, tree: Tree, stated: Collection[str]) -> frozenset[str]:
-    """Bizs of those that state needs of which anything was submitted or dealt with lately.
+        Raises:
+            StoreError: a part did not answer, so that nothing was decided and nobody was started.
+        """
+        one, name = self.of(pool), target_name(pool)
+        queues = served_queues(tree, pool)
+        throughputs = self.targets.throughputs(name)
+        demand = self.forecast.demand(
+            tree, clock(), throughputs, queues, with_items=pool == MAIN_POOL
+        )
+        live = len(one.workers.live(clock()))
+        kept = self._kept(tree, pool, throughputs, demand)
+        target = self._decided(tree, pool, demand, live, kept)
+        target, limit = self._allowed(pool, target)
+        started = start_missing(one.workers, one.waker, target.startable, clock)
+        return Scaled(
+            target=target, backlog=demand.backlog, live=live, started=started, limit=limit
+        )
 
-    What is done within seconds is in no queue when a tick looks. Whichever pool has done it: the
-    counts are a biz's, not a queue's.
-    """
-    queues = [
-        queue_key for queue_key in tree.queues() if {queue_key.path, queue_key.tenant} & set(stated)
-    ]
-    counts = ports.ahead.overview.counts(queues) if queues else ()
-    return frozenset(
-        queue_key.path
-        for queue_key, counted in zip(queues, counts, strict=True)
-        # Of what is away nothing is known: that is no reason to release anything.
-        if counted is None or any(counted)
-    )
+    def _kept(
+        self, tree: Tree, pool: str, throughputs: Mapping[str, float], demand: Demand
+    ) -> capacity.Capacity:
+        """Compute what stated needs keep available; without any, nothing is read."""
+        stated = dict(capacity.stated_by(tree))
+        if not any(needs.pool == pool for needs in stated.values()):
+            return capacity.Capacity()
+        at_work = demand.at_work | self._lately(tree, stated)
+        idle = self.targets.idle(list(stated), capacity.active(tree, at_work))
+        throughput = self.targets.read(target_name(pool)).throughput
+        most = min(limits_of(tree.stage, pool).max_consumers, self.of(pool).limit.ceiling)
+        return capacity.pool_capacity(
+            tree, pool, most, throughputs=throughputs, throughput=throughput, idle_seconds=idle
+        )
+
+    def _lately(self, tree: Tree, stated: Collection[str]) -> frozenset[str]:
+        """Name the bizs with stated needs of which anything was submitted or processed lately.
+
+        What is done within seconds is in no queue when a tick comes. The counts are a biz's, not a
+        queue's, whichever pool has done it.
+        """
+        queues = [
+            queue_key
+            for queue_key in tree.queues()
+            if {queue_key.path, queue_key.tenant} & set(stated)
+        ]
+        counts = self.forecast.overview.counts(queues) if queues else ()
+        return frozenset(
+            queue_key.path
+            for queue_key, counted in zip(queues, counts, strict=True)
+            # Of what is away nothing is known: that is no reason to release anything.
+            if counted is None or any(counted)
+        )
+
+    def _decided(
+        self,
+        tree: Tree,
+        pool: str,
+        demand: Demand,
+        live: int,
+        kept: capacity.Capacity,
+    ) -> ScalingTarget:
+        """Decide, on top of whatever others have decided meanwhile."""
+        name, ceiling = target_name(pool), self.of(pool).limit.ceiling
+        limits = _limits(tree, pool, kept)
+        for _ in range(TRIES):
+            standing = self.targets.read(name)
+            target = decide(standing, demand, limits, live=live, ceiling=ceiling)
+            target = replace(target, floor=kept.floor, stated=kept.stated)
+            if self.targets.settle(name, standing, target):
+                return target
+        # Others decide all the time, about the same demand.
+        return self.targets.read(name).target
+
+    def _allowed(self, pool: str, target: ScalingTarget) -> tuple[ScalingTarget, int | None]:
+        """Reserve concurrency for the target; return the target followed, and the concurrency.
+
+        A caller that was delayed since its decision would follow an older target. So the standing
+        one is read again and followed. The concurrency is noted with it, by which workers are
+        started: more calls than are allowed would be refused.
+        """
+        name, pool_limit = target_name(pool), self.of(pool).limit
+        limit = None
+        for _ in range(TRIES):
+            reservation = reserved(target, pool_limit.ceiling)
+            limit = allow(pool_limit, reservation)
+            standing = self.targets.read(name)
+            if not is_fresh(standing):
+                # Redis has lost it. The next look decides anew.
+                break
+            target = standing.target
+            if reserved(target, pool_limit.ceiling) != reservation:
+                continue
+            noted = target if limit is None else replace(target, allowed=limit)
+            if noted == target or self.targets.settle(name, standing, noted):
+                return noted, limit
+        return target if limit is None else replace(target, allowed=limit), limit
 
 
 def _limits(tree: Tree, pool: str, kept: capacity.Capacity) -> FleetLimits:
     """The pool's, with what is kept available as the least that there is."""
     limits = limits_of(tree.stage, pool)
     return replace(limits, min_consumers=max(limits.min_consumers, kept.floor))
-
-
-def _decided(
-    ports: ScalingPorts,
-    tree: Tree,
-    pool: str,
-    demand: Demand,
-    live: int,
-    kept: capacity.Capacity,
-) -> ScalingTarget:
-    """Decide, on top of whatever others have decided meanwhile."""
-    name, ceiling = target_name(pool), ports.of(pool).limit.ceiling
-    limits = _limits(tree, pool, kept)
-    for _ in range(TRIES):
-        standing = ports.targets.read(name)
-        target = decide(standing, demand, limits, live=live, ceiling=ceiling)
-        target = replace(target, floor=kept.floor, stated=kept.stated)
-        if ports.targets.settle(name, standing, target):
-            return target
-    # Others decide all the time, about the same demand.
-    return ports.targets.read(name).target
-
-
-def _allowed(
-    ports: ScalingPorts, pool: str, target: ScalingTarget
-) -> tuple[ScalingTarget, int | None]:
-    """Have the concurrency follow the decision; returns the one that it follows, and what it is.
-
-    Whoever was held up between deciding and this would set what an older decision says. So it is
-    looked whether that still stands, and gone by what does. Whoever fills places goes by what is
-    noted of it: more calls than are allowed would be refused.
-    """
-    name, pool_limit = target_name(pool), ports.of(pool).limit
-    limit = None
-    for _ in range(TRIES):
-        reservation = reserved(target, pool_limit.ceiling)
-        limit = allow(pool_limit, reservation)
-        standing = ports.targets.read(name)
-        if not is_fresh(standing):
-            # Redis has lost it. The next look decides anew.
-            break
-        target = standing.target
-        if reserved(target, pool_limit.ceiling) != reservation:
-            continue
-        noted = target if limit is None else replace(target, allowed=limit)
-        if noted == target or ports.targets.settle(name, standing, noted):
-            return noted, limit
-    return target if limit is None else replace(target, allowed=limit), limit
 
 
 #: Workers that are reserved, and called for, at once: a reservation counts for some seconds only.
@@ -271,7 +267,7 @@ _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityPorts:
+class PoolScaling:
     """What a worker needs for it.
 
     ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
@@ -281,51 +277,67 @@ class CapacityPorts:
     workers: Workers
     waker: Waker
     pool: str = MAIN_POOL
-    elsewhere: "Mapping[str, CapacityPorts]" = field(default_factory=dict)
+    elsewhere: "Mapping[str, PoolScaling]" = field(default_factory=dict)
 
+    def replace_missing(self, clock: Clock) -> int:
+        """Start the workers that the standing target misses; return how many.
 
-def replace_missing(ports: CapacityPorts, clock: Clock) -> int:
-    """Start those that are missing; returns how many. Never more than were decided to be needed.
-
-    Nor more than there is room for: calls for others would be refused, and be worth nothing when
-    there is. A decision that is out of date is not acted by: the next tick makes a new one.
-    """
-    try:
-        standing = ports.targets.read(target_name(ports.pool))
-        if not is_fresh(standing):
-            return 0
-        wanted = standing.target.startable
-        return start_missing(ports.workers, ports.waker, wanted, clock)
-    except StoreUnavailableError as error:
-        warn("missing workers could not be started; the next tick starts them", error)
-        return 0
-
-
-def succeed(ports: CapacityPorts, clock: Clock, report: WorkReport) -> int:
-    """Have somebody go on for a worker that has ended and said good-bye; returns how many start.
-
-    One whose time was up is replaced. Of what was handed back somebody has to take care: others may
-    have left in that moment, as they had nothing to do while this one held it.
-    """
-    started = replace_missing(ports, clock) if report.stopped_because == "time" else 0
-    if report.handed_back and not started:
-        started = start_missing(ports.workers, ports.waker, 1, clock)
-    return started
-
-
-def replace_dead(ports: CapacityPorts, pools: Iterable[str], clock: Clock) -> int:
-    """Fill the places of the dead of these pools; those that are not known here wait for the tick.
-
-    Whoever looks on calls for its own pool in any case.
-    """
-    started = replace_missing(ports, clock)
-    for pool in sorted({*pools} - {ports.pool}):
-        other = ports.elsewhere.get(pool)
+        Never more than are needed, nor than there is concurrency for: those calls would be refused.
+        A target that is out of date is not followed: the next tick makes a new one.
+        """
         try:
-            started += replace_missing(other, clock) if other is not None else 0
-        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
-            warn(f"missing workers of the pool {pool} could not be started", error)
-    return started
+            standing = self.targets.read(target_name(self.pool))
+            if not is_fresh(standing):
+                return 0
+            wanted = standing.target.startable
+            return start_missing(self.workers, self.waker, wanted, clock)
+        except StoreUnavailableError as error:
+            warn("missing workers could not be started; the next tick starts them", error)
+            return 0
+
+    def succeed(self, clock: Clock, report: WorkReport) -> int:
+        """Start a successor of a worker that has ended and deregistered; return how many start.
+
+        One whose time was up is replaced. Leases that it returned need a worker as well: others may
+        have left in that moment, as they had nothing to do while this one held them.
+        """
+        started = self.replace_missing(clock) if report.stopped_because == "time" else 0
+        if report.handed_back and not started:
+            started = start_missing(self.workers, self.waker, 1, clock)
+        return started
+
+    def replace_dead(self, pools: Iterable[str], clock: Clock) -> int:
+        """Replace dead workers of these pools, and missing ones of the own pool in any case.
+
+        Pools that are not known here wait for the tick.
+        """
+        started = self.replace_missing(clock)
+        for pool in sorted({*pools} - {self.pool}):
+            other = self.elsewhere.get(pool)
+            try:
+                started += other.replace_missing(clock) if other is not None else 0
+            except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+                warn(f"missing workers of the pool {pool} could not be started", error)
+        return started
+
+    def report_throughput(
+        self,
+        worker: str,
+        throughput: Throughput | None,
+        now: datetime,
+        throughputs: Mapping[str, Throughput] = _NONE,
+    ) -> ThroughputReply | None:
+        """Report the worker's throughput, at all and by ``tenant/biz``; return the reply.
+
+        None without an answer of Redis: then nobody leaves.
+        """
+        try:
+            return self.targets.report_throughput(
+                target_name(self.pool), worker, throughput, now, throughputs
+            )
+        except StoreUnavailableError as error:
+            warn("whether this worker is still wanted is not known", error)
+            return None
 
 
 def start_missing(
@@ -355,26 +367,6 @@ def start_missing(
             break
         started += missing
     return started
-
-
-def report_throughput(
-    ports: CapacityPorts,
-    worker: str,
-    throughput: Throughput | None,
-    now: datetime,
-    throughputs: Mapping[str, Throughput] = _NONE,
-) -> ThroughputReply | None:
-    """Tell what the worker can do, at all and by ``tenant/biz``; what it is told, if Redis answers.
-
-    While it is away nobody leaves.
-    """
-    try:
-        return ports.targets.report_throughput(
-            target_name(ports.pool), worker, throughput, now, throughputs
-        )
-    except StoreUnavailableError as error:
-        warn("whether this worker is still wanted is not known", error)
-        return None
 
 
 def decided(targets: ScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:

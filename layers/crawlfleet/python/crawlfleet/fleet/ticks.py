@@ -48,35 +48,31 @@ class Faults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TickPorts:
+class TickReports:
     """What telling of a tick needs of the world."""
 
     ticks: Ticks
     metrics: MetricSink
 
+    def report_fault(self, part: TickPart, what: str, now: datetime) -> None:
+        """Report a fault of a part between ticks; its metric needs no Redis.
 
-def report_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
-    """Something of a part has failed between ticks: its metric is there also where Redis is not.
+        ``what`` is a word for it, the same whenever it is reported again.
+        """
+        self.metrics.put([Metric(metric_names.TICK_FAULTS, 1)], {}, now)
+        try:
+            self.ticks.report_fault(part, what)
+        except StoreUnavailableError as error:
+            warn("nobody hears of this fault but by its metric", error)
 
-    ``what`` is a word for it, the same whenever that is told again.
-    """
-    ports.metrics.put([Metric(metric_names.TICK_FAULTS, 1)], {}, now)
-    try:
-        ports.ticks.report_fault(part, what)
-    except StoreUnavailableError as error:
-        warn("nobody hears of this fault but by its metric", error)
-
-
-def report_tick(
-    ports: TickPorts, faults: Mapping[TickPart, int], took_seconds: float, now: datetime
-) -> None:
-    """A tick has ended. Its metrics are there also where Redis is not."""
-    metrics = [
-        Metric(metric_names.TICKS, 1),
-        Metric(metric_names.TICK_FAULTS, sum(faults.values())),
-    ]
-    ports.metrics.put(metrics, {}, now)
-    try:
-        ports.ticks.note(took_seconds, faults)
-    except StoreUnavailableError as error:
-        warn("nobody hears of this tick but by its metrics", error)
+    def report(self, faults: Mapping[TickPart, int], took_seconds: float, now: datetime) -> None:
+        """A tick has ended. Its metrics are there also where Redis is not."""
+        metrics = [
+            Metric(metric_names.TICKS, 1),
+            Metric(metric_names.TICK_FAULTS, sum(faults.values())),
+        ]
+        self.metrics.put(metrics, {}, now)
+        try:
+            self.ticks.note(took_seconds, faults)
+        except StoreUnavailableError as error:
+            warn("nobody hears of this tick but by its metrics", error)

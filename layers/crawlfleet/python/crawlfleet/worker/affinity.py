@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Final
 
 from crawlfleet.config.lookup import ConfigCentre, shares_work
-from crawlfleet.fleet.scaling import CapacityPorts
+from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
@@ -93,20 +93,20 @@ class HostAffinity:
     every pool that takes it, so that a host has one owner there and not one in each pool.
     """
 
-    def __init__(self, targets: CapacityPorts, worker: str, config: ConfigCentre) -> None:
-        self._targets = targets
+    def __init__(self, scaling: PoolScaling, worker: str, config: ConfigCentre) -> None:
+        self._scaling = scaling
         self._config = config
         self._bound = _Owners(worker)
         self._unbound = _Owners(worker)
 
     def refresh(self, now: datetime) -> None:
         """Learn who works. While nobody says so everything stays as it was."""
-        stage, targets = self._config.current().stage, self._targets
+        stage, scaling = self._config.current().stage, self._scaling
         beside: list[str] = []
         try:
-            own = targets.workers.staying(now)
-            if shares_work(stage, targets.pool):
-                for pool, other in targets.elsewhere.items():
+            own = scaling.workers.staying(now)
+            if shares_work(stage, scaling.pool):
+                for pool, other in scaling.elsewhere.items():
                     if shares_work(stage, pool):
                         beside += other.workers.staying(now)
         except StoreUnavailableError as error:

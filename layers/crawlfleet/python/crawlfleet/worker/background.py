@@ -17,10 +17,8 @@ from typing import Final
 
 from crawlfleet.config.lookup import limits_of, served_queues, shares_work
 from crawlfleet.crawling.records.pipeline import Drainer
-from crawlfleet.fleet.recovery.reaper import reap
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
-from crawlfleet.fleet.recovery.service import recover
-from crawlfleet.fleet.scaling import decided, replace_dead, report_throughput
+from crawlfleet.fleet.scaling import decided
 from crawlfleet.jobs.background import LOCK as ADVANCING
 from crawlfleet.jobs.background import advance, can_advance
 from crawlfleet.jobs.bidding.auction import OFF_EVERY, award_jobs
@@ -148,16 +146,16 @@ class BackgroundTasks:
     def reap(self) -> None:
         """Reap workers that have died; their places are filled at once."""
         services = self._services
-        found = reap(services.reaper, services.config.current(), self._id, services.clock())
+        found = services.reaper.reap(services.config.current(), self._id, services.clock())
         self._report.buried += len(found.dead)
         if found.dead:
-            replace_dead(services.targets, found.pools, services.clock)
+            services.scaling.replace_dead(found.pools, services.clock)
 
     def ask_whether_surplus(self) -> None:
         """Report what this worker can do in a second, and ask whether it is one too many."""
         meter, services = self._throughput, self._services
-        reply = report_throughput(
-            services.targets, self._id, meter.throughput(), services.clock(), meter.throughputs()
+        reply = services.scaling.report_throughput(
+            self._id, meter.throughput(), services.clock(), meter.throughputs()
         )
         if reply is not None:
             self.is_surplus = self.is_surplus or reply.leaves
@@ -169,7 +167,7 @@ class BackgroundTasks:
         if self.are_shared:
             with self._recovering:
                 tree, left = services.config.current(), self._time_left()
-                recover(services.recovery, tree, self._id, services.clock(), left)
+                services.recovery.recover(tree, self._id, services.clock(), left)
 
     def advance(self) -> None:
         """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
@@ -247,7 +245,7 @@ class BackgroundTasks:
         try:
             if self._others is None:
                 # Nobody has told this worker yet what is kept available.
-                targets = services.targets.targets
+                targets = services.scaling.targets
                 target = await self._threaded(decided, targets, services.pool)
                 least = self._least(0 if target is None else target.floor)
             if least:

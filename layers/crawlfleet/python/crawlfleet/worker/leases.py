@@ -83,7 +83,7 @@ class Leases:
         self._report = session.report
         self._account = session.account
         self._in_flight = session.in_flight
-        self.affinity = HostAffinity(services.targets, session.worker, services.config)
+        self.affinity = HostAffinity(services.scaling, session.worker, services.config)
         # Lambda may run one invocation twice, under one id; their leases must not be one.
         self._nonce = secrets.token_hex(4)
         self._leases = 0

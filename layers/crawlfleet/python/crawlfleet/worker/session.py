@@ -22,9 +22,10 @@ from crawlfleet.crawling.records.ports import Coverages, Validator
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.ports import Workers
-from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.recovery.reaper import Reaper
+from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.resources import Readings
-from crawlfleet.fleet.scaling import CapacityPorts
+from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.background import AdvancingPorts
 from crawlfleet.jobs.bidding.auction import AwardingPorts
 from crawlfleet.jobs.bidding.bidder import BidderPorts
@@ -68,9 +69,9 @@ class WorkerServices:
     rules: MongoRules
     workers: Workers
     book: RedisLeaseBook
-    targets: CapacityPorts
-    reaper: ReaperPorts
-    recovery: RecoveryPorts
+    scaling: PoolScaling
+    reaper: Reaper
+    recovery: Recovery
     hosts: RedisHosts
     robots: RedisRobotsCache
     fetcher: Fetcher

@@ -26,7 +26,6 @@ from typing import Final
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.fleet.scaling import succeed
 from crawlfleet.kernel.log import warn
 from crawlfleet.worker.attempt import Attempts
 from crawlfleet.worker.background import BackgroundTasks, early_seconds
@@ -110,7 +109,7 @@ class Worker:
             await session.call(self._background.close)
             await session.threaded(heartbeat.stop)
             await session.call(self._services.workers.leave, session.worker)
-            await session.call(succeed, self._services.targets, self._services.clock, self._report)
+            await session.call(self._services.scaling.succeed, self._services.clock, self._report)
             session.close()
         self._report.seconds = self._steady.now() - started
         return self._report

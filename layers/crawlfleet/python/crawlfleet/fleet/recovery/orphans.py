@@ -21,7 +21,8 @@ from uuid import uuid4
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.crawling.records.ports import DataQueue
-from crawlfleet.fleet.recovery.ports import Bizs, RecoveryPorts
+from crawlfleet.fleet.recovery.ports import Bizs
+from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.fairness import from_elsewhere
@@ -42,80 +43,77 @@ MARGIN_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentPorts:
+class RemovedPools:
     """What it needs of the world; ``say`` is told what was given over, with its facts."""
 
-    recovery: RecoveryPorts
+    recovery: Recovery
     say: Callable[[str], None]
 
+    def reassign(self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]) -> int:
+        """Note the pools there are, and reassign requests of removed ones; return how many.
 
-def reassign_removed_pools(
-    ports: ReassignmentPorts, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
-) -> int:
-    """Note which pools there are, and give over what is bound for those that are gone; how many.
+        A biz that cannot be served is warned of and stops no other; what there is no
+        time for is done by a later tick.
+        """
+        world = self.recovery
+        workers = {beats.worker_status.pool for beats in world.detector.heartbeats()}
+        there = {*tree.further_pools, *workers} - {MAIN_POOL}
+        world.pools.saw(there, now)
+        seen = world.pools.known()
+        given = 0
+        for pool in sorted(seen.keys() - there):
+            if now - seen[pool] < GONE_AFTER:
+                continue
+            left = False
+            for usual in from_elsewhere(tree.queues(), now):
+                if time_left() < MARGIN_SECONDS:
+                    return given
+                queue_key, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]
+                try:
+                    if pool not in world.revocation.pools(queue_key, biz, {pool}, now):
+                        continue
+                    left = True
+                    given += self._give_over(queue_key, biz, by, now, time_left)
+                except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                    left = True
+                    warn(f"what {usual.path} has for pool {pool} could not be given over", error)
+            if not left:
+                world.pools.forget(pool, seen[pool])
+        return given
 
-    A biz that cannot be served is warned of and stops no other; what there is no
-    time for is done by a later tick.
-    """
-    world = ports.recovery
-    workers = {beats.worker_status.pool for beats in world.detector.heartbeats()}
-    there = {*tree.further_pools, *workers} - {MAIN_POOL}
-    world.pools.saw(there, now)
-    seen = world.pools.known()
-    given = 0
-    for pool in sorted(seen.keys() - there):
-        if now - seen[pool] < GONE_AFTER:
-            continue
-        left = False
-        for usual in from_elsewhere(tree.queues(), now):
-            if time_left() < MARGIN_SECONDS:
-                return given
-            queue_key, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]
-            try:
-                if pool not in world.revocation.pools(queue_key, biz, {pool}, now):
-                    continue
-                left = True
-                given += _give_over(ports, queue_key, biz, by, now, time_left)
-            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                left = True
-                warn(f"what {usual.path} has for pool {pool} could not be given over", error)
-        if not left:
-            world.pools.forget(pool, seen[pool])
-    return given
+    def _give_over(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        by: str,
+        now: datetime,
+        time_left: Callable[[], float],
+    ) -> int:
+        world, usual = self.recovery, bound(queue_key, MAIN_POOL)
+        why = f"nobody has known of pool {queue_key.pool} for {GONE_AFTER.seconds // 60} minutes"
+        given = 0
+        while given < MOST and time_left() >= MARGIN_SECONDS:
+            count, entries = world.revocation.give_over(
+                queue_key, biz, CHUNK, by, f"{why}: anyone's", now
+            )
+            if not count:
+                self._empty(queue_key)
+                break
+            given += count
+            world.queue.requeue(usual, entries)
+        if given:
+            line = JournalLine(
+                at=now, by=by, kind="given-over", why=f"{why}: anyone's", count=given
+            )
+            world.journal.note(queue_key, line)
+            self.say(f"{given} requests of {queue_key.path} are anyone's now: {why}")
+        return given
 
-
-def _give_over(
-    ports: ReassignmentPorts,
-    queue_key: QueueKey,
-    biz: Biz,
-    by: str,
-    now: datetime,
-    time_left: Callable[[], float],
-) -> int:
-    world, usual = ports.recovery, bound(queue_key, MAIN_POOL)
-    why = f"nobody has known of pool {queue_key.pool} for {GONE_AFTER.seconds // 60} minutes"
-    given = 0
-    while given < MOST and time_left() >= MARGIN_SECONDS:
-        count, entries = world.revocation.give_over(
-            queue_key, biz, CHUNK, by, f"{why}: anyone's", now
-        )
-        if not count:
-            _empty(ports, queue_key)
-            break
-        given += count
-        world.queue.requeue(usual, entries)
-    if given:
-        line = JournalLine(at=now, by=by, kind="given-over", why=f"{why}: anyone's", count=given)
-        world.journal.note(queue_key, line)
-        ports.say(f"{given} requests of {queue_key.path} are anyone's now: {why}")
-    return given
-
-
-def _empty(ports: ReassignmentPorts, queue_key: QueueKey) -> None:
-    """Drop what the index lists of a lane that has nothing; should its pool return it is filled."""
-    depth = ports.recovery.queue.depth(queue_key)
-    if depth.queued or depth.delayed:
-        ports.recovery.rebuild.clear(queue_key, f"given-over.{uuid4().hex[:16]}")
+    def _empty(self, queue_key: QueueKey) -> None:
+        """Drop the entries of a queue without requests; should its pool return, it is rebuilt."""
+        depth = self.recovery.queue.depth(queue_key)
+        if depth.queued or depth.delayed:
+            self.recovery.rebuild.clear(queue_key, f"given-over.{uuid4().hex[:16]}")
 
 
 #: Bizs that are named in one warning; what waits is counted of all.
@@ -125,7 +123,7 @@ _QUEUE: Final = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanedQueuePorts:
+class OrphanedQueues:
     """What looking for strays needs of the world."""
 
     bizs: Bizs
@@ -134,28 +132,28 @@ class OrphanedQueuePorts:
     metrics: MetricSink
     say: Callable[[str], None]
 
-
-def report_bizs(ports: OrphanedQueuePorts, tree: Tree, now: datetime) -> int:
-    """Tell which bizs there are; returns how many items and requests wait for others."""
-    gone = sorted(ports.bizs.report(queues_by_tenant(tree)))
-    waiting, away = _waiting_in(gone, ports.data, ports.queue, tree.further_pools)
-    stray_items, stray_requests = sums(waiting)
-    if waiting or not away:
-        metrics = [
-            Metric(metric_names.STRAY_ITEMS, stray_items),
-            Metric(metric_names.STRAY_REQUESTS, stray_requests),
-        ]
-        ports.metrics.put(metrics, {}, now)
-    if waiting:
-        named = "; ".join(
-            f"{queue_key.tenant}/{queue_key.biz}: {count} items, {requests} requests"
-            for queue_key, (count, requests) in list(waiting.items())[:_NAMED]
-        )
-        ports.say(
-            f"what waits for bizs that are not in the configuration is done by nobody: {named}; "
-            "push a biz of that name, or start what puts it in with another CRAWLFLEET_BIZ"
-        )
-    return stray_items + stray_requests
+    def announce(self, tree: Tree, now: datetime) -> int:
+        """Tell which bizs there are; returns how many items and requests wait for others."""
+        gone = sorted(self.bizs.report(queues_by_tenant(tree)))
+        waiting, away = _waiting_in(gone, self.data, self.queue, tree.further_pools)
+        stray_items, stray_requests = sums(waiting)
+        if waiting or not away:
+            metrics = [
+                Metric(metric_names.STRAY_ITEMS, stray_items),
+                Metric(metric_names.STRAY_REQUESTS, stray_requests),
+            ]
+            self.metrics.put(metrics, {}, now)
+        if waiting:
+            named = "; ".join(
+                f"{queue_key.tenant}/{queue_key.biz}: {count} items, {requests} requests"
+                for queue_key, (count, requests) in list(waiting.items())[:_NAMED]
+            )
+            self.say(
+                "what waits for bizs that are not in the configuration is done by nobody: "
+                f"{named}; push a biz of that name, or start what puts it in with another "
+                "CRAWLFLEET_BIZ"
+            )
+        return stray_items + stray_requests
 
 
 def count_orphaned(

@@ -15,13 +15,17 @@ from typing import Final
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of, every_queue
 from crawlfleet.crawling.politeness.models import HostReport
+from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.failure_detector import status, worth_a_look
 from crawlfleet.fleet.models import Health, WorkerHealth
-from crawlfleet.fleet.recovery.ports import ReaperPorts, RecoveryPorts
+from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.models import Entry, JournalLine, worker_of
+from crawlfleet.requests.mongo.ledger import MongoJournal
+from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 
 #: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
@@ -49,94 +53,138 @@ class Reaped:
     returned: int = 0
 
 
-def reap(ports: ReaperPorts, tree: Tree, by: str, now: datetime) -> Reaped:
-    """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
-    if not ports.detector.acquire_lock(LOCK, by, EVERY, TERM):
-        return Reaped(mine=False)
-    try:
-        limits = tree.stage.detector
-        found = [status(beats, limits) for beats in ports.detector.heartbeats(worth_a_look(limits))]
-        dead = {one.worker: one for one in found if one.health is Health.DEAD}
-        returned = _reap(ports, tree, dead, by, now) if dead else 0
-        pools = frozenset(one.worker_status.pool for one in dead.values())
-        return Reaped(dead=tuple(dead), pools=pools, returned=returned)
-    finally:
-        ports.detector.release_lock(LOCK, by)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimer:
+    """Revoke the leases of a worker that is gone, and queue its requests again."""
+
+    detector: FailureDetector
+    book: RedisLeaseBook
+    queue: RedisQueue
+    revocation: MongoLeaseRevocation
+    journal: MongoJournal
+
+    def reclaim(
+        self,
+        tree: Tree,
+        queue_key: QueueKey,
+        held: Sequence[tuple[str, Entry]],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
+        _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+        owned = 0
+        for start in range(0, len(held), CHUNK):
+            part = held[start : start + CHUNK]
+            entries = [entry for _, entry in part]
+            owned += self.revocation.revoke(queue_key, biz, entries, worker, by, why, now)
+            for token, leased in _by_token(part).items():
+                self.queue.give_back(queue_key, token, leased)
+        if owned:
+            # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
+            line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
+            try:
+                self.journal.note(queue_key, line)
+            except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
+                warn("the journal could not be written", error)
+        return len(held)
 
 
-def stand_watch(
-    ports: ReaperPorts, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
-) -> tuple[str, ...]:
-    """Watch for a few seconds if nobody else does; returns the workers that were found dead.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaper(Reclaimer):
+    """Find dead workers, and reap them."""
 
-    Silence counts only while somebody watches. Where all workers have died nobody did, so whoever
-    comes along, the scheduler once a minute, must stay for as long as it takes to be sure.
-    """
-    dead: list[str] = []
-    sure_after = worth_a_look(tree.stage.detector)
-    began = clock()
-    for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
-        found = reap(ports, tree, by, clock())
-        dead += found.dead
-        queues = every_queue(
-            tree, (beats.worker_status.pool for beats in ports.detector.heartbeats())
-        )
-        if not any(depth.leased or depth.away for depth in ports.queue.depths(queues)):
-            break
-        watched = clock() - began
-        # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
-        if not found.mine and len(ports.detector.heartbeats(watched)) < len(
-            ports.detector.heartbeats()
-        ):
-            break
-        if watched > sure_after and not ports.detector.heartbeats(sure_after):
-            break
-        pause(EVERY.total_seconds())
-    return tuple(dead)
+    hosts: RedisHosts
 
-
-def _reap(
-    ports: ReaperPorts, tree: Tree, dead: Mapping[str, WorkerHealth], by: str, now: datetime
-) -> int:
-    returned = 0
-    queues = every_queue(tree, (one.worker_status.pool for one in dead.values()))
-    for queue_key, depth in zip(queues, ports.queue.depths(queues), strict=True):
-        if not depth.leased and not depth.away:
-            continue
+    def reap(self, tree: Tree, by: str, now: datetime) -> Reaped:
+        """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
+        if not self.detector.acquire_lock(LOCK, by, EVERY, TERM):
+            return Reaped(mine=False)
         try:
-            for worker, held in _holders(ports.book, queue_key, tuple(dead)).items():
-                why = _why(dead[worker])
-                returned += reclaim_leases(ports, tree, queue_key, held, worker, by, why, now)
-        except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
-            # Recovery finds what belongs to nobody, and the leases have an end.
-            warn(f"{queue_key.tenant}/{queue_key.biz} did not get a dead worker's work back", error)
-    for worker, one in dead.items():
-        _free_hosts(ports, tree, one)
-        ports.detector.reap(worker, one.worker_status.pool)
-    return returned
+            limits = tree.stage.detector
+            found = [
+                status(beats, limits) for beats in self.detector.heartbeats(worth_a_look(limits))
+            ]
+            dead = {one.worker: one for one in found if one.health is Health.DEAD}
+            returned = self._reap(tree, dead, by, now) if dead else 0
+            pools = frozenset(one.worker_status.pool for one in dead.values())
+            return Reaped(dead=tuple(dead), pools=pools, returned=returned)
+        finally:
+            self.detector.release_lock(LOCK, by)
 
+    def reap_until_sure(
+        self, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
+    ) -> tuple[str, ...]:
+        """Reap for some seconds if nobody else does; return the workers that were found dead.
 
-def _free_hosts(ports: ReaperPorts, tree: Tree, one: WorkerHealth) -> None:
-    """Let others ask its hosts for what it asks for no more, as far as it has named them.
+        Silence counts only while somebody observes the fleet. Where all workers have died nobody
+        did, so the scheduler, once a minute, stays for as long as it takes to be sure.
+        """
+        dead: list[str] = []
+        sure_after = worth_a_look(tree.stage.detector)
+        began = clock()
+        for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
+            found = self.reap(tree, by, clock())
+            dead += found.dead
+            queues = every_queue(
+                tree, (beats.worker_status.pool for beats in self.detector.heartbeats())
+            )
+            if not any(depth.leased or depth.away for depth in self.queue.depths(queues)):
+                break
+            observed = clock() - began
+            # The lock may be that of a worker that was killed with it. One that beats reaps, too.
+            silent = self.detector.heartbeats(observed)
+            if not found.mine and len(silent) < len(self.detector.heartbeats()):
+                break
+            if observed > sure_after and not self.detector.heartbeats(sure_after):
+                break
+            pause(EVERY.total_seconds())
+        return tuple(dead)
 
-    What it has begun since its last beat, or could not name, is free when its permits end.
-    """
-    stage = tree.stage
-    reports = [
-        HostReport(
-            host=host,
-            tenant=tenant,
-            running=0,
-            limits=stage.host_limits.get(host, stage.hosts),
-        )
-        for host, tenant in one.worker_status.hosts
-    ]
-    if not reports:
-        return
-    try:
-        ports.hosts.report(reports, one.worker)
-    except Exception as error:  # noqa: BLE001  the permits have an end
-        warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
+    def _reap(self, tree: Tree, dead: Mapping[str, WorkerHealth], by: str, now: datetime) -> int:
+        returned = 0
+        queues = every_queue(tree, (one.worker_status.pool for one in dead.values()))
+        for queue_key, depth in zip(queues, self.queue.depths(queues), strict=True):
+            if not depth.leased and not depth.away:
+                continue
+            try:
+                for worker, held in _holders(self.book, queue_key, tuple(dead)).items():
+                    why = _why(dead[worker])
+                    returned += self.reclaim(tree, queue_key, held, worker, by, why, now)
+            except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
+                # Recovery finds what belongs to nobody, and the leases have an end.
+                warn(
+                    f"{queue_key.tenant}/{queue_key.biz} did not get a dead worker's work back",
+                    error,
+                )
+        for worker, one in dead.items():
+            self._free_hosts(tree, one)
+            self.detector.reap(worker, one.worker_status.pool)
+        return returned
+
+    def _free_hosts(self, tree: Tree, one: WorkerHealth) -> None:
+        """Let others ask its hosts for what it asks for no more, as far as it has named them.
+
+        What it has begun since its last beat, or could not name, is free when its permits end.
+        """
+        stage = tree.stage
+        reports = [
+            HostReport(
+                host=host,
+                tenant=tenant,
+                running=0,
+                limits=stage.host_limits.get(host, stage.hosts),
+            )
+            for host, tenant in one.worker_status.hosts
+        ]
+        if not reports:
+            return
+        try:
+            self.hosts.report(reports, one.worker)
+        except Exception as error:  # noqa: BLE001  the permits have an end
+            warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
 
 
 def _holders(
@@ -155,35 +203,6 @@ def _why(one: WorkerHealth) -> str:
         f"worker {one.worker} is taken to be dead: "
         f"silent for {one.silent_ms / 1000:.1f} s that were watched, phi {one.phi:.1f}"
     )
-
-
-def reclaim_leases(
-    ports: ReaperPorts | RecoveryPorts,
-    tree: Tree,
-    queue_key: QueueKey,
-    held: Sequence[tuple[str, Entry]],
-    worker: str,
-    by: str,
-    why: str,
-    now: datetime,
-) -> int:
-    """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
-    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-    owned = 0
-    for start in range(0, len(held), CHUNK):
-        part = held[start : start + CHUNK]
-        entries = [entry for _, entry in part]
-        owned += ports.revocation.revoke(queue_key, biz, entries, worker, by, why, now)
-        for token, leased in _by_token(part).items():
-            ports.queue.give_back(queue_key, token, leased)
-    if owned:
-        # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
-        line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
-        try:
-            ports.journal.note(queue_key, line)
-        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-            warn("the journal could not be written", error)
-    return len(held)
 
 
 def _by_token(held: Iterable[tuple[str, Entry]]) -> dict[str, list[Entry]]:

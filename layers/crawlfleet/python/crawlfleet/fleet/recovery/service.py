@@ -25,14 +25,17 @@ from uuid import uuid4
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.failure_detector import worth_a_look
-from crawlfleet.fleet.recovery.ports import RecoveryPorts
-from crawlfleet.fleet.recovery.reaper import reclaim_leases
+from crawlfleet.fleet.ports import PoolBook
+from crawlfleet.fleet.recovery.reaper import Reclaimer
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey, bound
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Entry, JournalLine, QueueEpoch, worker_of
+from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue.redis.recovery import RedisQueueRebuild
 from crawlfleet.requests.queue.stats import each_queued_before
 
 #: What waits for its next attempt and is listed at once; more of it is found when it is due.
@@ -54,68 +57,246 @@ def is_whole(mark: QueueEpoch, remembered: QueueEpoch | None) -> bool:
     )
 
 
-def rebuild_if_lost(
-    ports: RecoveryPorts,
-    queue_key: QueueKey,
-    biz: Biz,
-    by: str,
-    now: datetime,
-    time_left: Callable[[], float],
-) -> int | None:
-    """Fill the lane's queue if it is not what it was; None if it is, else how many were queued.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What one round did, over all lanes; ``mine`` is False when it was another's turn."""
 
-    A round that ends half-way, or a filler that is killed, leaves a note of how far it has come.
+    mine: bool = True
+    requeued: int = 0
+    expired: int = 0
+    orphans: int = 0
+    corrected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery(Reclaimer):
+    """Rounds of recovery over all queues.
+
+    ``chunk`` entries are queued again in one call; a queue that is rebuilt gets ``fill_chunk``.
     """
-    mark = ports.rebuild.mark(queue_key)
-    remembered = ports.revocation.remembered_epoch(queue_key, biz)
-    if is_whole(mark, remembered):
-        return None
-    nonce, since = mark.nonce, mark.reached
-    if nonce is None or since is None or not nonce.startswith(_stem(mark)):
-        nonce, since = f"{_stem(mark)}{uuid4().hex[:16]}", 0
-        ports.rebuild.clear(queue_key, nonce)
-    else:
-        since += 1
-    count, complete = _fill(ports, queue_key, biz, nonce, since, now, time_left)
-    if complete and ports.rebuild.filled(queue_key, nonce):
-        ports.revocation.remember_epoch(queue_key, biz, QueueEpoch(server=mark.server, nonce=nonce))
-    if count or remembered is not None:
-        _note(ports, queue_key, by, now, _reason(mark, remembered), count)
-    return count
 
+    store: MongoRequestStore
+    ledgers: MongoLedgers
+    rebuild: RedisQueueRebuild
+    pools: PoolBook
+    chunk: int = 5_000
+    fill_chunk: int = 10_000
 
-def _fill(
-    ports: RecoveryPorts,
-    queue_key: QueueKey,
-    biz: Biz,
-    nonce: str,
-    since: int,
-    now: datetime,
-    time_left: Callable[[], float],
-) -> tuple[int, bool]:
-    """Queue what is pending from ``since`` on, then what waits; returns how many, and if all."""
-    count = 0
-    while True:
-        if time_left() < REBUILD_MARGIN_SECONDS:
-            return count, False
-        entries = ports.revocation.pending(
-            queue_key, biz, since=since, before=now + SKEW, now=now, limit=ports.fill_chunk
+    def rebuild_if_lost(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        by: str,
+        now: datetime,
+        time_left: Callable[[], float],
+    ) -> int | None:
+        """Rebuild a queue that is not what it was; return how many were queued, None if it is.
+
+        A round that ends half-way, or is killed, leaves a note of how far it has come.
+        """
+        mark = self.rebuild.mark(queue_key)
+        remembered = self.revocation.remembered_epoch(queue_key, biz)
+        if is_whole(mark, remembered):
+            return None
+        nonce, since = mark.nonce, mark.reached
+        if nonce is None or since is None or not nonce.startswith(_stem(mark)):
+            nonce, since = f"{_stem(mark)}{uuid4().hex[:16]}", 0
+            self.rebuild.clear(queue_key, nonce)
+        else:
+            since += 1
+        count, complete = self._fill(queue_key, biz, nonce, since, now, time_left)
+        if complete and self.rebuild.filled(queue_key, nonce):
+            self.revocation.remember_epoch(
+                queue_key, biz, QueueEpoch(server=mark.server, nonce=nonce)
+            )
+        if count or remembered is not None:
+            self._note(queue_key, by, now, _reason(mark, remembered), count)
+        return count
+
+    def _fill(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        nonce: str,
+        since: int,
+        now: datetime,
+        time_left: Callable[[], float],
+    ) -> tuple[int, bool]:
+        """Queue what is pending from ``since`` on, then retries; return how many, and if all."""
+        count = 0
+        while True:
+            if time_left() < REBUILD_MARGIN_SECONDS:
+                return count, False
+            entries = self.revocation.pending(
+                queue_key, biz, since=since, before=now + SKEW, now=now, limit=self.fill_chunk
+            )
+            if not entries:
+                break
+            reached = entries[-1].ts
+            if not self.rebuild.fill(queue_key, nonce, entries, reached):
+                return count, False  # somebody else has begun anew
+            count += len(entries)
+            since = reached + 1
+            if since > to_ms(now + SKEW):
+                break
+        waiting = self.revocation.waiting(queue_key, biz, now=now, limit=DELAYED)
+        for start in range(0, len(waiting), self.fill_chunk):
+            part = waiting[start : start + self.fill_chunk]
+            if not self.rebuild.fill_delayed(queue_key, nonce, part):
+                return count, False
+        return count + len(waiting), True
+
+    def _note(self, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int) -> None:
+        why = f"{reason}: queued again from MongoDB"
+        try:
+            self.journal.note(
+                queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count)
+            )
+        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
+            warn("the journal could not be written", error)
+
+    def recover(
+        self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
+    ) -> Recovered:
+        """Do one round over every queue, if the caller gets the lock; ``by`` is the caller.
+
+        A queue that fails, however it does, is left for the next round; its account and its entries
+        fail each for itself. A node that does not answer costs seconds, so the round ends when less
+        than :data:`MARGIN_SECONDS` are left, and each begins with another queue. Without Redis
+        nobody gets the lock: then every caller counts what expires, and nothing can be queued.
+        """
+        turn = self._acquire_lock(by)
+        if turn is False:
+            return Recovered(mine=False)
+        found: Counter[str] = Counter()
+
+        def account(queue_key: QueueKey, biz: Biz) -> None:
+            found["expired"] += self.store.expire(queue_key, biz, now)
+            found["corrected"] += self._reconcile(queue_key, biz, by, now)
+
+        def queue(queue_key: QueueKey, biz: Biz) -> None:
+            filled = self.rebuild_if_lost(queue_key, biz, by, now, time_left)
+            found["requeued"] += self._requeue(queue_key, biz, now) if filled is None else filled
+            if filled is None:
+                found["orphans"] += self._reclaim_orphaned(tree, queue_key, by, now)
+
+        def others(queue_key: QueueKey, biz: Biz) -> None:
+            # Where no pool is known nothing is asked.
+            for pool in sorted(self.revocation.pools(queue_key, biz, known, now)) if known else ():
+                if time_left() < MARGIN_SECONDS:
+                    break
+                queue(bound(queue_key, pool), biz)
+
+        try:
+            known = self._known_pools(tree)
+            for queue_key in from_elsewhere(tree.queues(), now, EVERY):
+                if time_left() < MARGIN_SECONDS:
+                    break
+                _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+                # A biz has one account, and a queue for each pool that anything of it is bound for.
+                for part in (account, queue, others):
+                    try:
+                        part(queue_key, biz)
+                    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                        name = f"{queue_key.tenant}/{queue_key.biz}"
+                        warn(f"the {part.__name__} of {name} could not be recovered", error)
+            if turn:
+                self._build_indexes(tree, now, time_left)
+        finally:
+            if turn:
+                self._release_lock(by)
+        return Recovered(
+            requeued=found["requeued"],
+            expired=found["expired"],
+            orphans=found["orphans"],
+            corrected=found["corrected"],
         )
-        if not entries:
-            break
-        reached = entries[-1].ts
-        if not ports.rebuild.fill(queue_key, nonce, entries, reached):
-            return count, False  # somebody else has begun anew
-        count += len(entries)
-        since = reached + 1
-        if since > to_ms(now + SKEW):
-            break
-    waiting = ports.revocation.waiting(queue_key, biz, now=now, limit=DELAYED)
-    for start in range(0, len(waiting), ports.fill_chunk):
-        part = waiting[start : start + ports.fill_chunk]
-        if not ports.rebuild.fill_delayed(queue_key, nonce, part):
-            return count, False
-    return count + len(waiting), True
+
+    def _build_indexes(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
+        """Have indexes built where that is cheap; nobody's lane waits for it."""
+        end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
+        for queue_key in from_elsewhere(tree.queues(), now, EVERY):
+            if time_left() <= end:
+                return
+            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+            name = f"{queue_key.tenant}/{queue_key.biz}"
+            try:
+                for reported in self.store.index(queue_key, biz, now, lambda: time_left() - end):
+                    warn(f"an index of {name} is not there", StoreError(reported))
+            except Exception as error:  # noqa: BLE001  nothing depends on it
+                warn(f"the indexes of {name} could not be looked at", error)
+
+    def _known_pools(self, tree: Tree) -> set[str]:
+        """Pools that anything may be bound for: of this configuration, and of former times."""
+        try:
+            return {*tree.further_pools, *self.pools.known()}
+        except Exception as error:  # noqa: BLE001  what is known without is to be done
+            warn("which pools there have been is not known", error)
+            return {*tree.further_pools}
+
+    def _acquire_lock(self, by: str) -> bool | None:
+        try:
+            return self.detector.acquire_lock(LOCK, by, EVERY, TERM)
+        except Exception as error:  # noqa: BLE001  what does not need the index is to be done
+            warn("whose turn it is to recover is not known", error)
+            return None
+
+    def _release_lock(self, by: str) -> None:
+        try:
+            self.detector.release_lock(LOCK, by)
+        except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
+            warn("the turn to recover could not be given back", error)
+
+    def _reconcile(self, queue_key: QueueKey, biz: Biz, by: str, now: datetime) -> int:
+        corrections = self.ledgers.reconcile(queue_key, biz, now)
+        for one in corrections:
+            line = JournalLine(at=now, by=by, kind="corrected", why=one.why, count=one.count)
+            self.journal.note(queue_key, line)
+        return len(corrections)
+
+    def _requeue(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
+        """Queue requests that are overdue, or older than all queued ones of their priority."""
+        depth = self.queue.depth(queue_key)
+        bounds = each_queued_before(depth, now, SLACK_SECONDS)
+        before = tuple(map(from_ms, bounds))
+        entries = self.store.unqueued(queue_key, biz, before=before, now=now - OVERDUE, limit=BATCH)
+        # Overdue ones may be queued since an earlier round, where nobody works: the same bound
+        # keeps them from being queued in every round.
+        missing = [entry for entry in entries if entry.ts < bounds[entry.priority]]
+        # Each call puts its entries before all others, so the oldest go last: a round that dies on
+        # the way leaves the oldest out, and those are what the next round looks for.
+        for start in reversed(range(0, len(missing), self.chunk)):
+            self.queue.requeue(queue_key, missing[start : start + self.chunk])
+        return len(missing)
+
+    def _reclaim_orphaned(self, tree: Tree, queue_key: QueueKey, by: str, now: datetime) -> int:
+        """Take back what is leased to workers that nobody knows: the watch can never bury those."""
+        holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
+        for token, entry in self.book.leases(queue_key):
+            holders[worker_of(token)].append((token, entry))
+        # MongoDB may know of a lease that Redis has forgotten: a claim that was under way when its
+        # worker was reaped, for one.
+        _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
+        claimed: dict[str, list[Entry]] = defaultdict(list)
+        for worker, entry in self.revocation.held(queue_key, biz, now=now, limit=BATCH):
+            claimed[worker].append(entry)
+        if not holders and not claimed:
+            return 0
+        # Looked up after the leases: a worker registers before it leases anything.
+        known = {beats.worker for beats in self.detector.heartbeats()}
+        if self.detector.observed_for() < worth_a_look(tree.stage.detector):
+            return 0  # Redis has just been emptied or come back: those who live have yet to say so
+        reclaimed = 0
+        for worker in (holders.keys() | claimed.keys()) - known:
+            why = f"worker {worker} is not known any more"
+            reclaimed += self.reclaim(tree, queue_key, holders[worker], worker, by, why, now)
+            listed = {entry for _, entry in holders[worker]}
+            forgotten = [entry for entry in claimed[worker] if entry not in listed]
+            if forgotten:
+                self.revocation.revoke(queue_key, biz, forgotten, worker, by, why, now)
+                self.queue.requeue(queue_key, forgotten)
+                reclaimed += len(forgotten)
+        return reclaimed
 
 
 def _stem(mark: QueueEpoch) -> str:
@@ -133,18 +314,6 @@ def _reason(mark: QueueEpoch, remembered: QueueEpoch | None) -> str:
     return "Redis had lost its queue"
 
 
-def _note(
-    ports: RecoveryPorts, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int
-) -> None:
-    why = f"{reason}: queued again from MongoDB"
-    try:
-        ports.journal.note(
-            queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count)
-        )
-    except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-        warn("the journal could not be written", error)
-
-
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
 LOCK: Final = "recover"
 EVERY: Final = timedelta(seconds=20)
@@ -159,167 +328,3 @@ MARGIN_SECONDS: Final = 30.0
 INDEX_SECONDS: Final = 20.0
 #: Entries queued again in one round for one lane.
 BATCH: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """What one round did, over all lanes; ``mine`` is False when it was another's turn."""
-
-    mine: bool = True
-    requeued: int = 0
-    expired: int = 0
-    orphans: int = 0
-    corrected: int = 0
-
-
-def recover(
-    ports: RecoveryPorts, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
-) -> Recovered:
-    """One round over every lane, if it is the caller's turn; ``by`` is who does it.
-
-    A lane that fails, however it does, is left for the next round; its account and its queue fail
-    each for itself. A node that does not answer costs seconds, so the round ends when less than
-    :data:`MARGIN_SECONDS` are left, and each begins with another lane. Without Redis nobody knows
-    whose turn it is: then every caller counts what expires, and nothing can be queued anyway.
-    """
-    turn = _acquire_lock(ports, by)
-    if turn is False:
-        return Recovered(mine=False)
-    found: Counter[str] = Counter()
-
-    def account(queue_key: QueueKey, biz: Biz) -> None:
-        found["expired"] += ports.store.expire(queue_key, biz, now)
-        found["corrected"] += _reconcile(ports, queue_key, biz, by, now)
-
-    def queue(queue_key: QueueKey, biz: Biz) -> None:
-        filled = rebuild_if_lost(ports, queue_key, biz, by, now, time_left)
-        found["requeued"] += _requeue(ports, queue_key, biz, now) if filled is None else filled
-        if filled is None:
-            found["orphans"] += _reclaim_orphaned(ports, tree, queue_key, by, now)
-
-    def others(queue_key: QueueKey, biz: Biz) -> None:
-        # Where no pool is known nothing is asked.
-        for pool in sorted(ports.revocation.pools(queue_key, biz, known, now)) if known else ():
-            if time_left() < MARGIN_SECONDS:
-                break
-            queue(bound(queue_key, pool), biz)
-
-    try:
-        known = _known_pools(ports, tree)
-        for queue_key in from_elsewhere(tree.queues(), now, EVERY):
-            if time_left() < MARGIN_SECONDS:
-                break
-            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-            # A biz has one account, and a queue for each pool that anything of it is bound for.
-            for part in (account, queue, others):
-                try:
-                    part(queue_key, biz)
-                except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                    name = f"{queue_key.tenant}/{queue_key.biz}"
-                    warn(f"the {part.__name__} of {name} could not be recovered", error)
-        if turn:
-            _index(ports, tree, now, time_left)
-    finally:
-        if turn:
-            _release_lock(ports, by)
-    return Recovered(
-        requeued=found["requeued"],
-        expired=found["expired"],
-        orphans=found["orphans"],
-        corrected=found["corrected"],
-    )
-
-
-def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
-    """Have indexes built where that is cheap; nobody's lane waits for it."""
-    end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
-    for queue_key in from_elsewhere(tree.queues(), now, EVERY):
-        if time_left() <= end:
-            return
-        _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-        name = f"{queue_key.tenant}/{queue_key.biz}"
-        try:
-            for reported in ports.store.index(queue_key, biz, now, lambda: time_left() - end):
-                warn(f"an index of {name} is not there", StoreError(reported))
-        except Exception as error:  # noqa: BLE001  nothing depends on it
-            warn(f"the indexes of {name} could not be looked at", error)
-
-
-def _known_pools(ports: RecoveryPorts, tree: Tree) -> set[str]:
-    """Pools that anything may be bound for: of this configuration, and of former times."""
-    try:
-        return {*tree.further_pools, *ports.pools.known()}
-    except Exception as error:  # noqa: BLE001  what is known without is to be done
-        warn("which pools there have been is not known", error)
-        return {*tree.further_pools}
-
-
-def _acquire_lock(ports: RecoveryPorts, by: str) -> bool | None:
-    try:
-        return ports.detector.acquire_lock(LOCK, by, EVERY, TERM)
-    except Exception as error:  # noqa: BLE001  what does not need the index is to be done
-        warn("whose turn it is to recover is not known", error)
-        return None
-
-
-def _release_lock(ports: RecoveryPorts, by: str) -> None:
-    try:
-        ports.detector.release_lock(LOCK, by)
-    except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
-        warn("the turn to recover could not be given back", error)
-
-
-def _reconcile(ports: RecoveryPorts, queue_key: QueueKey, biz: Biz, by: str, now: datetime) -> int:
-    corrections = ports.ledgers.reconcile(queue_key, biz, now)
-    for one in corrections:
-        line = JournalLine(at=now, by=by, kind="corrected", why=one.why, count=one.count)
-        ports.journal.note(queue_key, line)
-    return len(corrections)
-
-
-def _requeue(ports: RecoveryPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
-    """Queue what is persisted, and older than all of its priority that is queued, or overdue."""
-    depth = ports.queue.depth(queue_key)
-    bounds = each_queued_before(depth, now, SLACK_SECONDS)
-    before = tuple(map(from_ms, bounds))
-    entries = ports.store.unqueued(queue_key, biz, before=before, now=now - OVERDUE, limit=BATCH)
-    # Those overdue may be in the queue since an earlier round, where nobody works: the same bound
-    # keeps them from being queued in every round.
-    missing = [entry for entry in entries if entry.ts < bounds[entry.priority]]
-    # Each call puts its entries before all others, so the oldest go last; whoever dies on the way
-    # leaves the oldest out, and those are what the next round looks for.
-    for start in reversed(range(0, len(missing), ports.chunk)):
-        ports.queue.requeue(queue_key, missing[start : start + ports.chunk])
-    return len(missing)
-
-
-def _reclaim_orphaned(
-    ports: RecoveryPorts, tree: Tree, queue_key: QueueKey, by: str, now: datetime
-) -> int:
-    """Take back what is leased to workers that nobody knows: the watch can never bury those."""
-    holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
-    for token, entry in ports.book.leases(queue_key):
-        holders[worker_of(token)].append((token, entry))
-    # The truth may know of a lease that the index has forgotten: a claim that was under way when
-    # its worker was buried, for one.
-    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-    claimed: dict[str, list[Entry]] = defaultdict(list)
-    for worker, entry in ports.revocation.held(queue_key, biz, now=now, limit=BATCH):
-        claimed[worker].append(entry)
-    if not holders and not claimed:
-        return 0
-    # Looked up after the leases: a worker registers before it leases anything.
-    known = {beats.worker for beats in ports.detector.heartbeats()}
-    if ports.detector.observed_for() < worth_a_look(tree.stage.detector):
-        return 0  # Redis has just been emptied or come back: those who live have yet to say so
-    reclaimed = 0
-    for worker in (holders.keys() | claimed.keys()) - known:
-        why = f"worker {worker} is not known any more"
-        reclaimed += reclaim_leases(ports, tree, queue_key, holders[worker], worker, by, why, now)
-        listed = {entry for _, entry in holders[worker]}
-        forgotten = [entry for entry in claimed[worker] if entry not in listed]
-        if forgotten:
-            ports.revocation.revoke(queue_key, biz, forgotten, worker, by, why, now)
-            ports.queue.requeue(queue_key, forgotten)
-            reclaimed += len(forgotten)
-    return reclaimed
