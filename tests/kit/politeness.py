@@ -3,6 +3,7 @@
 from crawlfleet.crawling.politeness.client import (
     MOST_UNREPORTED,
     GrantedSlots,
+    LocalScheduler,
     PolitenessClient,
     Waiting,
     reason,
@@ -13,7 +14,6 @@ from crawlfleet.crawling.politeness.hop_guard import (
     HopGuards,
     NoSlotError,
 )
-from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.crawling.politeness.models import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,

@@ -302,7 +302,7 @@ def test_a_timeline_reports_what_a_request_waits_for():
     reported = [reason(why) for why in whys]
 
     assert len(set(reported)) == len(whys)
-    assert all(one.startswith("put aside") for one in reported)
+    assert all(one.startswith("deferred") for one in reported)
 
 
 def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_counts_as_no_overload(world):

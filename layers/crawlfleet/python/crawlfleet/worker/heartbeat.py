@@ -14,7 +14,7 @@ import asyncio
 import threading
 from typing import Final
 
-from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
+from crawlfleet.crawling.politeness.client import LocalScheduler
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import WorkerStatus
 from crawlfleet.kernel.log import warn

@@ -1,23 +1,27 @@
-"""A worker's manners at hosts: it asks for turns before it begins, and tells what it has seen.
+"""Ask for host slots before a request begins; report how hosts answered (SPEC.md H3).
 
-Whose turn it is, the fleet decides (ports.Hosts); what of a site may be fetched, the site does
-(crawling.politeness.robots).
+Redis grants the slots (crawling.politeness.redis); robots.txt says what may be fetched
+(crawling.politeness.robots). :class:`LocalScheduler` begins the leased requests when their slots
+have come and a permit is free, which costs nothing while none has to wait.
 """
 
-from collections import defaultdict
+import asyncio
+import heapq
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import count
+from typing import Final, TypeAlias
 from urllib.parse import urljoin
 
-from crawlfleet.config.documents.biz import Biz, Stage, Tree
+from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import ConfigCentre
-from crawlfleet.crawling.politeness.local_scheduler import HostKey, LocalScheduler
 from crawlfleet.crawling.politeness.models import (
     PERMIT_SECONDS,
     HostAsk,
     HostReport,
+    host_limits,
     interval_of,
     limits_for,
 )
@@ -37,28 +41,171 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.requests.leased import LeasedRequest
 
-#: What could not be told is kept of so many hosts; the oldest beyond are let go: permits end by
-#: themselves, and a host that is strained says so again.
+#: A host and a tenant.
+HostKey: TypeAlias = tuple[str, str]
+#: Timers are not exact: a slot this near has come.
+_NEAR_SECONDS: Final = 0.002
+#: A request that begins with no more delay than this began in time.
+_IN_TIME_SECONDS: Final = 0.01
+
+
+class _Host:
+    __slots__ = ("blocked", "next_at", "permits", "running", "slots")
+
+    def __init__(self) -> None:
+        self.permits = 1
+        self.running = 0
+        #: Nothing begins before: late slots keep their distance.
+        self.next_at = 0.0
+        #: Requests that have a slot and have not begun.
+        self.slots = 0
+        self.blocked: deque[LeasedRequest] = deque()
+
+
+class LocalScheduler:
+    """Order the leased requests of a worker by their slots. Used from the event loop only.
+
+    Runners take from ``ready``; for each request that they take, :meth:`end` follows.
+    """
+
+    def __init__(self, steady: SteadyTime = STEADY) -> None:
+        self._now = steady.now
+        self.ready: asyncio.Queue[LeasedRequest | None] = asyncio.Queue()
+        self._hosts: dict[HostKey, _Host] = {}
+        self._timed: list[tuple[float, int, LeasedRequest]] = []
+        # The host of each request in flight: redirects lead to other hosts.
+        self._places: dict[LeasedRequest, HostKey] = {}
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Count the requests that could begin now and have no runner."""
+        return self.ready.qsize()
+
+    def running(self, key: HostKey, but: LeasedRequest | None = None) -> int:
+        """Count the requests in flight or with a slot; ``but`` one. Safe in any thread.
+
+        A request that goes on at its host needs no second permit there: it would wait for itself.
+        """
+        host = self._hosts.get(key)
+        if host is None:
+            return 0
+        own = but is not None and self._places.get(but) == key
+        return max(0, host.running + host.slots - own)
+
+    def busy(self) -> dict[HostKey, int]:
+        """:meth:`running` of every host that has any."""
+        return {key: host.running + host.slots for key, host in self._hosts.items()}
+
+    def hosts(self, most: int) -> tuple[HostKey, ...]:
+        """Get up to so many hosts of :meth:`busy`. Safe in any thread."""
+        return tuple(self._hosts)[:most]
+
+    def add(self, held: LeasedRequest) -> None:
+        """Add a request that has a slot, or needs none."""
+        host = self._hosts.get(held.host)
+        if host is None:
+            host = self._hosts[held.host] = _Host()
+        host.permits = max(1, held.permits)
+        host.slots += 1
+        if held.slot_at is None or held.slot_at <= self._now() + _NEAR_SECONDS:
+            self._come(host, held)
+        else:
+            self._wait(held, held.slot_at)
+
+    def end(self, held: LeasedRequest) -> None:
+        """End a request that a runner took, however it ended."""
+        key = self._places.pop(held)
+        host = self._hosts[key]
+        host.running -= 1
+        for _ in range(min(len(host.blocked), host.permits - host.running)):
+            self._come(host, host.blocked.popleft())
+        if not host.running and not host.slots:
+            del self._hosts[key]
+
+    def go_on(self, held: LeasedRequest, key: HostKey) -> None:
+        """Move a request in flight to a host where it has a slot; it leaves the last one."""
+        if self._places.get(held, key) == key:
+            return
+        self.end(held)
+        self._hosts.setdefault(key, _Host()).running += 1
+        self._places[held] = key
+
+    def close(self, runners: int) -> None:
+        """End each runner once it has nothing left to take."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for _ in range(runners):
+            self.ready.put_nowait(None)
+
+    def _come(self, host: _Host, held: LeasedRequest) -> None:
+        if host.running >= host.permits:
+            host.blocked.append(held)
+            return
+        now = self._now()
+        if host.next_at > now + _NEAR_SECONDS:
+            self._wait(held, host.next_at)
+            return
+        # A slot that comes in time sets the pace, not the timer's little delay.
+        slot_at = held.slot_at
+        begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
+        host.next_at = begun_at + held.interval_seconds
+        host.slots -= 1
+        host.running += 1
+        self._places[held] = held.host
+        self.ready.put_nowait(held)
+
+    def _wait(self, held: LeasedRequest, until: float) -> None:
+        heapq.heappush(self._timed, (until, next(self._order), held))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        first = self._timed[0][0]
+        if self._timer is not None:
+            if self._rings_at <= first:
+                return
+            self._timer.cancel()
+        self._rings_at = first
+        delay = max(0.0, first - self._now())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._now() + _NEAR_SECONDS
+        come = []
+        while self._timed and self._timed[0][0] <= now:
+            come.append(heapq.heappop(self._timed)[2])
+        for held in come:
+            self._come(self._hosts[held.host], held)
+        if self._timed:
+            self._set_timer()
+
+
+#: Unsent reports are kept of so many hosts, the oldest beyond dropped: permits end by themselves,
+#: and an overloaded host says so again.
 MOST_UNREPORTED: Final = 2_000
-#: A host at which something is under way is told of at least this often.
+#: A host with requests in flight is reported at least this often.
 _KEEP_SECONDS: Final = PERMIT_SECONDS / 3
 
 
 class _Seen:
-    """``alone_until`` is until when a host that could not be told of wants to be left alone."""
+    """``back_off_until`` ends the back-off that a host asked for and that could not be reported."""
 
-    __slots__ = ("alone_until", "answered", "failed", "retry_after", "seconds", "strained")
+    __slots__ = ("answered", "back_off_until", "failed", "retry_after", "seconds", "strained")
 
     def __init__(self) -> None:
         self.answered = self.failed = self.strained = 0
-        self.seconds = self.retry_after = self.alone_until = 0.0
+        self.seconds = self.retry_after = self.back_off_until = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Requests that got no turn: which, until when they wait, and for what.
+    """Requests that got no slot: until when they wait, and for what (a grant's ``why``).
 
-    ``said`` is what their timelines say, where that is no matter of turns.
+    ``said`` is the reason in their timelines where it is not the host's.
     """
 
     host: str
@@ -69,16 +216,16 @@ class Waiting:
 
 
 class PolitenessClient:
-    """The manners of one worker.
+    """The politeness of one worker.
 
     Args:
-        hosts: The fleet's turns.
-        config: Says how hosts are treated.
-        robots: What sites have said.
-        scheduler: What of this worker is in flight.
+        hosts: The fleet's slots.
+        config: How hosts are treated.
+        robots: The crawl-delays of sites.
+        scheduler: The worker's requests in flight.
         worker: Its id.
         clock: The time.
-        steady: What turns and back-offs go by.
+        steady: Measures slots and back-offs.
     """
 
     def __init__(
@@ -99,7 +246,7 @@ class PolitenessClient:
         self._clock = clock
         self._now = steady.now
         self._seen: dict[HostKey, _Seen] = defaultdict(_Seen)
-        # When each host at which something was under way was told of last.
+        # When each host with requests in flight was reported last.
         self._reported: dict[HostKey, float] = {}
 
     # ---- from the threads that lease -----------------------------------------------------------
@@ -112,21 +259,29 @@ class PolitenessClient:
         wanted: Mapping[str, int],
         under_way: LeasedRequest | None = None,
     ) -> dict[str, "GrantedSlots"]:
-        """Turns at hosts, as many as there are up to what is wanted.
+        """Reserve slots at hosts, as many as there are up to what is wanted.
 
-        A request that is ``under_way`` and asks for its next turn does not count beside itself.
+        A request that is ``under_way`` and asks for its next slot does not count beside itself.
 
         Raises:
-            StoreUnavailableError: nobody can say whose turn it is.
+            StoreUnavailableError: slots cannot be granted now.
         """
         if not wanted:
             return {}
-        asks = [
-            self._ask(tree.stage, queue_key, biz, host, count, under_way)
-            for host, count in wanted.items()
-        ]
+        asks = []
+        for host, number in wanted.items():
+            limits = limits_for(tree.stage, biz, host)
+            ask = HostAsk(
+                host=host,
+                tenant=queue_key.tenant,
+                count=number,
+                running=self._scheduler.running((host, queue_key.tenant), under_way),
+                interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
+                concurrency=limits.concurrency,
+            )
+            asks.append(ask)
         grants = self._hosts.reserve(asks, self._worker)
-        # After the answer: a turn that is late harms nobody, one that is early may.
+        # After the answer: a late slot harms nobody, an early one may.
         at, now = self._now(), self._clock()
         slots = {}
         for grant in grants:
@@ -142,29 +297,10 @@ class PolitenessClient:
             )
         return slots
 
-    def _ask(
-        self,
-        stage: Stage,
-        queue_key: QueueKey,
-        biz: Biz,
-        host: str,
-        count: int,
-        under_way: LeasedRequest | None,
-    ) -> HostAsk:
-        limits = limits_for(stage, biz, host)
-        return HostAsk(
-            host=host,
-            tenant=queue_key.tenant,
-            count=count,
-            running=self._scheduler.running((host, queue_key.tenant), under_way),
-            interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
-            concurrency=limits.concurrency,
-        )
-
     def share_out(
         self, tree: Tree, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]
     ) -> tuple[list[LeasedRequest], list[Waiting]]:
-        """Give each its turn, in order; and those for which there is none yet, by host."""
+        """Give requests their slots, in order; return those with one, and by host those without."""
         by_host: dict[str, list[LeasedRequest]] = defaultdict(list)
         for one in held:
             by_host[one.host[0]].append(one)
@@ -183,15 +319,15 @@ class PolitenessClient:
     # ---- from the event loop -------------------------------------------------------------------
 
     def go_on(self, held: LeasedRequest, host: str) -> None:
-        """A redirect leads there, and its turn there has come."""
+        """Follow a redirect to a host whose slot has come."""
         self._scheduler.go_on(held, (host, held.queue_key.tenant))
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
-        """A download that began at a host ended after ``seconds``, with an answer or this error."""
+        """Count a download that ended after ``seconds``, with an answer or this error."""
         if error is not None and not isinstance(error, FetchError):
             return
         if error is not None and isinstance(error.__cause__, RobotsUnknownError):
-            return  # of the page nothing was asked
+            return  # the page was not asked for
         silent = isinstance(error, ConnectFailedError | FetchTimeoutError)
         if error is not None and not error.status and not silent:
             return  # nothing was asked for, or nothing about the host was learnt
@@ -207,7 +343,7 @@ class PolitenessClient:
             seen.seconds += seconds
 
     def take_reports(self, *, last: bool = False) -> list[HostReport]:
-        """What is to be told now; the ``last`` time, that nothing is under way any more."""
+        """Take the reports that are due; the ``last`` time, that nothing is in flight any more."""
         now, busy, stage = self._now(), self._scheduler.busy(), self._config.current().stage
         keys = set(self._seen)
         for key, reported in list(self._reported.items()):
@@ -230,17 +366,17 @@ class PolitenessClient:
                     failed=seen.failed,
                     seconds=seen.seconds / max(1, seen.answered),
                     strained=seen.strained,
-                    retry_after_seconds=max(seen.retry_after, seen.alone_until - now),
-                    limits=stage.host_limits.get(key[0], stage.hosts),
+                    retry_after_seconds=max(seen.retry_after, seen.back_off_until - now),
+                    limits=host_limits(stage, key[0]),
                 )
             )
         return reports
 
     def keep(self, reports: Sequence[HostReport]) -> None:
-        """Reports that could not be sent: what they say is told with the next ones.
+        """Keep reports that could not be sent, for the next ones.
 
-        Some may have arrived. Told twice, an answer weighs a little more, and a strained host is
-        being left alone already.
+        Some may have arrived. Reported twice, an answer weighs a little more, and an overloaded
+        host is backing off already.
         """
         now = self._now()
         for one in reports:
@@ -250,19 +386,19 @@ class PolitenessClient:
             seen.failed += one.failed
             seen.seconds += one.seconds * one.answered
             seen.strained += one.strained
-            seen.alone_until = max(seen.alone_until, now + one.retry_after_seconds)
+            seen.back_off_until = max(seen.back_off_until, now + one.retry_after_seconds)
         while len(self._seen) > MOST_UNREPORTED:
             del self._seen[next(iter(self._seen))]
 
     def report(self, reports: Sequence[HostReport]) -> list[HostReport]:
-        """Tell the fleet; returns what could not be told of some hosts. Blocks."""
+        """Report to the fleet; return what could not be reported. Blocks."""
         return self._hosts.report(reports, self._worker) if reports else []
 
 
 def _failed_at(error: FetchError) -> str:
-    """The host that a failure is of, where the way may have led beyond the first; "" if not known.
+    """Get the host that failed, which redirects may have led to; "" if unknown.
 
-    The last answer tells: a redirect is the host's whose place was not reached after it.
+    A failure after a redirect is that of the host that was not reached.
     """
     answer = error.answer
     if answer is None:
@@ -277,7 +413,7 @@ def _failed_at(error: FetchError) -> str:
 
 @dataclass(slots=True)
 class GrantedSlots:
-    """What the fleet gives of a host: ``count`` turns, an interval apart."""
+    """Slots that the fleet grants at a host: ``count`` of them, an interval apart."""
 
     count: int
     first_at: float
@@ -288,28 +424,28 @@ class GrantedSlots:
     why: str
 
     def give(self, held: Sequence[LeasedRequest]) -> None:
-        """The turns to the first ones."""
+        """Give the slots to the first ones."""
         for place, one in enumerate(held[: self.count]):
             one.slot_at = self.first_at + place * self.interval_seconds
             one.permits = self.permits
             one.interval_seconds = self.interval_seconds
 
 
-#: What a request waits for, as its timeline tells it.
+#: Why a request waits, for its timeline.
 _WHY: Final = {
     "rate": "its host is asked for pages at its rate",
     "concurrency": "as many pages of its host are being fetched as may be",
-    "share": "other tenants have their turn at its host",
+    "share": "other tenants use the slots of its host",
     "back-off": "its host asked for fewer requests",
-    "away": "the part of Redis that knows of its host is away",
+    "away": "the Redis node of its host is unavailable",
     "robots": "its site's robots.txt is read first",
 }
 
 
 def reason(why: str) -> str:
-    """Why a request was put aside, for its timeline, by a grant's ``why``.
+    """Explain why a request was deferred, by a grant's ``why``.
 
     >>> reason("rate")
-    'put aside until its turn: its host is asked for pages at its rate'
+    'deferred until its host slot: its host is asked for pages at its rate'
     """
-    return f"put aside until its turn: {_WHY.get(why, 'its host has none')}"
+    return f"deferred until its host slot: {_WHY.get(why, 'its host has none')}"

@@ -16,8 +16,12 @@ from typing import Final, ParamSpec, TypeVar
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
-from crawlfleet.crawling.politeness.client import GrantedSlots, PolitenessClient, reason
-from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
+from crawlfleet.crawling.politeness.client import (
+    GrantedSlots,
+    LocalScheduler,
+    PolitenessClient,
+    reason,
+)
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.politeness.robots import ON_THE_WAY_SECONDS, RobotsBook
 from crawlfleet.kernel.errors import (
