@@ -1,15 +1,12 @@
-"""May the worker connect to this address? Asked by the fetcher for each socket it opens (H5).
+"""URLs: which may be asked for, whose they are, and which addresses a worker may connect to (H5).
 
-A tenant names hosts, and a host's owner names addresses: both are taken for the attacker. What is
-asked about is therefore the address of the socket, never a name, so that neither a name server
-that changes its mind nor an odd spelling of an address gets past. The tables are our own rather
-than ``ipaddress.is_global``, whose answers differ between the Python versions we run on.
+A URL is judged at submission, so that a mistake is answered while its author listens, and again by
+the fetcher, which trusts no store; each ``problem_with`` function returns what is wrong, or None.
 
-Is this something to ask the web for? URL, method and headers, as a tenant wrote them.
-
-Asked at submission, so that a mistake is answered while its author listens, and again by the
-fetcher, which trusts no store. Each function returns what is wrong, or None. Where a name leads is
-not judged here but at the socket (``kernel.urls``).
+Where a name leads is judged at the socket. A tenant names hosts, and a host's owner names
+addresses: both are taken for the attacker. What is judged is therefore the address of each socket,
+never a name, so that neither a name server that changes its mind nor an odd spelling gets past. The
+tables are our own: the answers of ``ipaddress.is_global`` differ between Python versions.
 """
 
 import ipaddress
@@ -17,7 +14,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Meta
 
@@ -65,7 +62,7 @@ _EMBEDDING: Final = (
 
 
 def is_public(address: str) -> bool:
-    """Whether a stage that allows no private addresses may connect to this one.
+    """Tell whether a stage that allows no private addresses may connect to this one.
 
     >>> is_public("93.184.215.14"), is_public("169.254.169.254"), is_public("::ffff:10.0.0.1")
     (True, False, False)
@@ -123,7 +120,7 @@ _BAD_VALUE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 
 
 def problem_with(url: str) -> str | None:
-    """What keeps ``url`` from being requested, or None.
+    """Return what keeps ``url`` from being requested, or None.
 
     >>> problem_with("https://example.org/a?b=c#d") is None
     True
@@ -171,7 +168,7 @@ def _problem_with_host(host: str) -> str | None:
 
 
 def problem_with_method(method: str) -> str | None:
-    """What is wrong with a request's method, or None.
+    """Return what is wrong with a request's method, or None.
 
     >>> problem_with_method("TRACE")
     'must be one of DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'
@@ -180,7 +177,7 @@ def problem_with_method(method: str) -> str | None:
 
 
 def problem_with_headers(headers: Mapping[str, str]) -> str | None:
-    r"""What is wrong with a request's headers, or None: no value may end its line.
+    r"""Return what is wrong with a request's headers, or None: no value may end its line.
 
     >>> problem_with_headers({"X-A": "1\r\nX-B: 2"})
     "'X-A' has a value with control characters"
@@ -197,7 +194,7 @@ Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 
 
 def plain_host_of(url: str) -> str:
-    """The URL's host in lower case, without its port; empty where there is none.
+    """Return the URL's host in lower case, without its port; empty where there is none.
 
     >>> plain_host_of("https://Shop.Example:8443/a?b")
     'shop.example'
@@ -206,3 +203,74 @@ def plain_host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+#: A name is no longer in the DNS; what is longer in a URL leads nowhere.
+_LONGEST_NAME: Final = 253
+#: What stands between the scheme and the path.
+_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\\]*)")
+_PLAIN_NAME: Final = re.compile(r"[a-z0-9._-]+")
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL, as limits, host slots and deferred requests know it.
+
+    Lower case, encoded as the DNS has it, without port, credentials and trailing dot; an IPv6
+    address in brackets, in its shortest form. Of what no DNS can hold some text comes that is good
+    as a key: the download itself will fail.
+
+    >>> host_of("HTTPS://Bücher.Example.:8443/?q=a:b")
+    'xn--bcher-kva.example'
+    >>> host_of("http://[2001:DB8:0::1]:80/")
+    '[2001:db8::1]'
+    """
+    found = _AUTHORITY.match(url)
+    return "" if found is None else _host(found[1])
+
+
+@lru_cache(maxsize=8_192)  # a crawl asks of few hosts, often
+def _host(authority: str) -> str:
+    place = authority.rpartition("@")[2]
+    if place.startswith("["):
+        inside = place[1:].partition("]")[0]
+        try:
+            return f"[{ipaddress.IPv6Address(inside).compressed}]"
+        except ValueError:
+            return f"[{quote(inside.lower(), safe=':', errors='replace')[:_LONGEST_NAME]}]"
+    name = unquote(place.partition(":")[0]).lower()
+    if not _PLAIN_NAME.fullmatch(name):
+        name = _encoded(name)
+    return name.removesuffix(".")[:_LONGEST_NAME]
+
+
+def _encoded(name: str) -> str:
+    # Here, because its tables cost a cold start more than most crawls need them.
+    import idna
+
+    try:
+        found = idna.encode(name, uts46=True).decode("ascii")
+    except (UnicodeError, IndexError):
+        try:
+            found = name.encode("idna").decode("ascii")
+        except (UnicodeError, IndexError):
+            found = ""
+    return (
+        found
+        if _PLAIN_NAME.fullmatch(found)
+        else quote(name[:_LONGEST_NAME], safe="", errors="replace")
+    )
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port: what has one robots.txt. The usual ports are left out.
+
+    >>> origin_of("HTTPS://Example.org.:443/a?b"), origin_of("http://example.org:8080/")
+    ('https://example.org', 'http://example.org:8080')
+    """
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rpartition("@")[2]
+    port = authority.rpartition("]")[2].rpartition(":")[2] if ":" in authority else ""
+    if not port.isdecimal() or (scheme, int(port)) in {("http", 80), ("https", 443)}:
+        return f"{scheme}://{host_of(url)}"
+    return f"{scheme}://{host_of(url)}:{int(port)}"

@@ -4,8 +4,8 @@ import math
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.models import Claim, Recollection
 
 

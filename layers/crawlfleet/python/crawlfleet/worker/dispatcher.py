@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
 from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS, JobKey
-from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.urls import origin_of
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.worker.in_flight import by_queue
 from crawlfleet.worker.leases import Leases

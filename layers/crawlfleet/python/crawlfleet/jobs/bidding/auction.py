@@ -45,9 +45,9 @@ from crawlfleet.jobs.spiders.starts import url_at
 from crawlfleet.jobs.usage import JobDemand
 from crawlfleet.jobs.usage_averages import demand_of, spider_of
 from crawlfleet.kernel.errors import CrawlfleetError, StoreUnavailableError, UnknownBizError
-from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.kernel.urls import origin_of
 
 #: Jobs that are looked up at once, and how long until one is again.
 JOBS_A_ROUND: Final = 100

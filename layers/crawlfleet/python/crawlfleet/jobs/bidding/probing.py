@@ -43,9 +43,9 @@ from crawlfleet.kernel.errors import (
     StoreError,
     ThrottledError,
 )
-from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
+from crawlfleet.kernel.urls import origin_of
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Request
 

@@ -53,10 +53,12 @@ from crawlfleet.jobs.mongo.documents import (
     plain,
 )
 from crawlfleet.jobs.mongo.lists import JobLists, JobPlacing
-from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.mongo.transactions import (
+from crawlfleet.kernel.mongo.connection import (
     TRANSACTION_SECONDS,
+    Document,
     MetAnotherError,
+    MongoNodes,
+    border,
     in_transaction,
 )
 from crawlfleet.requests.mongo.documents import clean

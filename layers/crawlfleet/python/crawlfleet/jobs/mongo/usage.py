@@ -16,8 +16,13 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.jobs.usage import RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord, was_closed
-from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.mongo.transactions import MetAnotherError, in_transaction
+from crawlfleet.kernel.mongo.connection import (
+    Document,
+    MetAnotherError,
+    MongoNodes,
+    border,
+    in_transaction,
+)
 
 _SUMS: Final = (
     "seconds",

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pymongo
 from bson.errors import BSONError, InvalidBSON
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import (
@@ -33,6 +34,7 @@ from crawlfleet.kernel.names import CONTROL_DATABASE
 log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 PART: Final = "mongodb"
 
@@ -48,27 +50,23 @@ OPERATION_SECONDS: Final = 10.0
 #: How long somebody may work with a client that he was given: a transaction with all of its tries,
 #: and the statements before and after it.
 LONGEST_USE_SECONDS: Final = 90.0
-#: When transactions are looked for that a client has left open which is refused: none of those that
-#: go on is idle for as long.
+#: After so long transactions that a refused client has left open are ended; none that goes on is
+#: idle for as long.
 LEFT_OPEN_SECONDS: Final = 5.0
-#: A node's secret is read so often while it is in use. Who has another user then, or address, moves
-#: without being refused, and what is under way ends by the old one.
+#: A node's secret is read so often while it is in use: who has another user then, or address, moves
+#: without being refused, and what is under way ends by the old one. Sooner where the node is away.
 READ_AGAIN_SECONDS: Final = 300.0
-#: The same where the node is away: it may have moved.
 READ_AGAIN_AWAY_SECONDS: Final = 60.0
 #: A node that does not say whether it knows us is not asked again for so long.
 SILENT_SECONDS: Final = 10.0
-#: A look that costs little however much there is. Whoever takes it goes on to the next one.
+#: For what costs little however much there is.
 GLANCE_SECONDS: Final = 3.0
 #: One environment serves one event at a time; a worker stores and claims from a few threads.
 POOL_SIZE: Final = 8
-
 #: How the server calls our connections.
 APP_NAME: Final = "crawlfleet"
-
 #: What is accepted survives the primary.
 MAJORITY: Final = WriteConcern("majority")
-
 #: What the server says of what it will never take: nested too deeply, no BSON, a field name that it
 #: does not like, too large, or as a transaction too large for its cache.
 NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
@@ -86,12 +84,8 @@ _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
 class Waits:
     """Seconds that nodes are waited for, and those between two readings of their secrets.
 
-    Args:
-        selection: A primary, where there is none.
-        socket: An answer, where the operation has no end of its own.
-        glance: A look that costs little however much there is.
-        read_again: Between two looks at a node's secret.
-        read_again_away: The same where the node is away.
+    ``selection`` is for a primary, ``socket`` for an answer where the operation has no end of its
+    own, ``glance`` for what costs little however much there is.
     """
 
     selection: float = SERVER_SELECTION_SECONDS
@@ -102,7 +96,7 @@ class Waits:
 
 
 def database_name(tenant: str, database: str) -> str:
-    """The database's name on the node: tenants never share one.
+    """Return the database's name on the node: tenants never share one.
 
     >>> database_name("acme", "shop")
     'cf_acme_shop'
@@ -204,7 +198,7 @@ class _Opened:
         self.read_again_at = self.read_at + read_again
 
     def must_ask(self, now: float) -> bool:
-        """Whether somebody was refused by some node, and this one is to say whether it was it."""
+        """Tell whether somebody was refused by some node, and this one must say if it was it."""
         if self.refusals == REFUSALS.count:
             return False
         return now >= self.silent_until and self.pace.is_due(now)
@@ -217,11 +211,11 @@ class MongoNodes:
 
     Args:
         uri_of: Gives the URI of a node by name; asked at first use.
-        home: The node that keeps the control database.
-        renew: Gives it as it is now, and not as it was remembered. Without one it is ``uri_of``.
+        home: Names the node that keeps the control database.
+        renew: Gives the URI as it is now, not as it was remembered; ``uri_of`` by default.
         control_database: The name of the control database.
         waits: How long nodes are waited for.
-        listeners: Are told of the driver's commands.
+        listeners: Hear of the driver's commands.
     """
 
     def __init__(
@@ -249,7 +243,7 @@ class MongoNodes:
         self._lock = threading.Lock()
 
     def client(self, node: str) -> MongoClient[Document]:
-        """The node's client. Opening one does not connect yet."""
+        """Return the node's client; opening one does not connect yet."""
         return self._opened(node).client
 
     def _opened(self, node: str) -> _Opened:
@@ -346,7 +340,7 @@ class MongoNodes:
         threading.Thread(target=later, daemon=True).start()
 
     def _ready(self, node: str) -> MongoClient[Document]:
-        """The node's client, once it has a primary.
+        """Return the node's client, once it has a primary.
 
         Inside ``border`` the driver would take all of the time to look for one: right in the middle
         of an operation, when a primary steps down, but too long to find out that a node is away.
@@ -376,13 +370,13 @@ class MongoNodes:
             raise
 
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
-        """A tenant's database on a node, written with majority concern."""
+        """Return a tenant's database on a node, written with majority concern."""
         return self._ready(node).get_database(
             database_name(tenant, database), write_concern=MAJORITY
         )
 
     def collection(self, node: str, tenant: str, database: str, name: str) -> Collection[Document]:
-        """A collection of a tenant's database; kept, as making one costs half of a statement."""
+        """Return a tenant's collection; kept, as making one costs half of a statement."""
         found = self._awake(node).collections
         key = (tenant, database, name)
         kept = found.get(key)
@@ -392,7 +386,7 @@ class MongoNodes:
         return kept
 
     def control(self, collection: str) -> Collection[Document]:
-        """A collection of the control database on the home node."""
+        """Return a collection of the control database on the home node."""
         return (
             self._ready(self._home())
             .get_database(self._control_database, write_concern=MAJORITY)
@@ -426,3 +420,30 @@ class MongoNodes:
             )
         except ValueError as error:  # a port that is no number
             raise InvalidURI(str(error)) from error
+
+
+#: A transaction that keeps meeting other writers is given up, and tried again by its caller.
+TRANSACTION_SECONDS: Final = 15.0
+
+
+class MetAnotherError(Exception):
+    """Another transaction made the same document at the same moment: undo, and do it again."""
+
+
+def in_transaction(client: MongoClient[Document], write: Callable[[ClientSession], T]) -> T:
+    """Do ``write`` in one transaction, as often as it takes to meet no other writer."""
+    with client.start_session() as session:
+        return in_session(session, write)
+
+
+def in_session(session: ClientSession, write: Callable[[ClientSession], T]) -> T:
+    """Do ``write`` in a transaction of a session that goes on.
+
+    The server undoes what an earlier transaction of the session has left open before it begins.
+    """
+    while True:
+        try:
+            result: T = session.with_transaction(write, write_concern=MAJORITY)
+        except MetAnotherError:
+            continue
+        return result

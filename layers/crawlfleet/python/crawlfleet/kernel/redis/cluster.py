@@ -19,14 +19,14 @@ import redis
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, NoScriptError, TryAgainError
 
-from crawlfleet.kernel.redis.node import Node, Sent
 from crawlfleet.kernel.redis.server import Address, Argument, Call, Repeated, Script, fleet_keys
 
+#: A node that was silent is left out for so long where others are asked with it: they would wait.
+SILENT_SECONDS: Final = 5.0
 #: What has no key goes to the node of the fleet's keys: it is the fleet's clock, for one.
 _HOME: Final = fleet_keys().workers
-#: The cluster is asked no more often who has what, once that is known.
+#: Who has what is asked no more often, once that is known; nor of further nodes after the second.
 _LEARN_SECONDS: Final = 1.0
-#: No further node is asked who has what after this.
 _LEARN_PATIENCE_SECONDS: Final = 2.0
 #: How often a call follows its key; how long it waits while one script's keys are on two nodes.
 _STEPS: Final = 8
@@ -42,6 +42,110 @@ _NONSENSE: Final = (ValueError, TypeError, LookupError)
 _NONE: Final = object()
 
 
+class Node:
+    """A node and the connections to it, heard of last at ``used_at`` by the wall clock."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client = client
+        self.used_at = time.time()
+        self._silent_until = float("-inf")
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return host and port."""
+        where = self.client.connection_pool.connection_kwargs
+        return str(where.get("host", "localhost")), int(where.get("port", 6379))
+
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether it left somebody waiting a moment ago."""
+        return time.monotonic() < self._silent_until
+
+    def ask(self, *commands: Sequence[Argument]) -> list[object]:
+        """Send commands together and return the answers; what is refused has its error there.
+
+        Raises:
+            redis.ConnectionError: the node is not there, or left before it had answered.
+            redis.TimeoutError: it is silent.
+        """
+        return self.send(*commands).answers()
+
+    def one(self, *command: Argument) -> object:
+        """Return the answer to a command, or raise the error that it is refused with."""
+        (answer,) = self.ask(command)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def send(self, *commands: Sequence[Argument]) -> "Sent":
+        """Send commands, whose answers are to be read; raises as :meth:`ask` does."""
+        try:
+            return Sent(self, commands)
+        except (redis.RedisError, OSError) as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: Exception) -> None:
+        """Note that it could not be asked: idle connections are no better, others need not wait."""
+        if isinstance(error, redis.TimeoutError | TimeoutError):
+            self._silent_until = time.monotonic() + SILENT_SECONDS
+        self.client.connection_pool.disconnect(inuse_connections=False)
+
+    def heard(self) -> None:
+        """Note that it has answered."""
+        self.used_at = time.time()
+        self._silent_until = float("-inf")
+
+
+class Sent:
+    """Commands on their way. Either the answers are read, or it is dropped."""
+
+    def __init__(self, node: Node, commands: Sequence[Sequence[Argument]]) -> None:
+        self._node = node
+        self._count = len(commands)
+        self._pool: Any = node.client.connection_pool
+        self._connection = cast("Any", self._pool.get_connection())
+        try:
+            connection = self._connection
+            connection.send_packed_command(connection.pack_commands(commands))
+        except BaseException:
+            self.drop()
+            raise
+
+    def answers(self) -> list[object]:
+        """Return an answer for each command; raises as :meth:`Node.ask` does."""
+        found: list[object] = []
+        try:
+            for _ in range(self._count):
+                try:
+                    found.append(self._read())
+                except redis.ResponseError as refused:
+                    found.append(refused)
+        except BaseException as error:
+            self.drop()
+            if isinstance(error, redis.RedisError | OSError):
+                self._node.fail(error)
+            raise
+        self._release()
+        self._node.heard()
+        return found
+
+    def drop(self) -> None:
+        """Disconnect without reading: the next one to have the connection must not read these."""
+        if self._connection is not None:
+            self._connection.disconnect()
+            self._release()
+
+    def _read(self) -> object:
+        """Read an answer as it came, without what the driver makes of some commands'."""
+        parse = cast("Any", self._node.client.parse_response)
+        return cast("object", parse(self._connection, "_"))
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        self._pool.release(connection)
+
+
 class Cluster:
     """The nodes of a cluster; threads share it. It knows nothing before the first call."""
 
@@ -53,8 +157,6 @@ class Cluster:
         self._slots: list[Node | None] = []
         self._is_stale = True
         self._learn_at = float("-inf")
-
-    # ---- calls ----------------------------------------------------------------------------------
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> object:
         """Run a script, which the node may not know yet."""
@@ -102,7 +204,7 @@ class Cluster:
         return cast("list[object]", self._follow(key, lambda node, a: _in_turn(node, a, commands)))
 
     def last_used(self, key: str) -> float:
-        """When the node that has the key was heard of."""
+        """Return when the node that has the key was heard of."""
         return self._node_of(key).used_at
 
     def ping(self, key: str) -> None:
@@ -115,7 +217,7 @@ class Cluster:
             raise
 
     def nodes(self) -> list[tuple[str, redis.Redis]]:
-        """Each master that has slots, by its address, as the cluster has them now.
+        """Return each master that has slots, by its address, as the cluster has them now.
 
         Raises:
             ClusterDownError: some slots are nobody's.
@@ -126,25 +228,23 @@ class Cluster:
         return [("{}:{}".format(*node.place), node.client) for node in self._masters]
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Whether no script can have both keys."""
+        """Tell whether no script can have both keys."""
         return key_slot(one.encode()) != key_slot(other.encode())
 
     def is_partly_there(self) -> bool:
-        """Whether some node says who has what."""
+        """Tell whether some node says who has what."""
         with suppress(redis.RedisError, OSError, *_NONSENSE):
             self._learn()
         return not self._is_stale
 
     def start_anew(self) -> None:
-        """Something went wrong: who has what may have changed."""
+        """Learn anew who has what: something went wrong."""
         self._is_stale = True
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""
         for node in (self._seed, *list(self._nodes.values())):
             node.client.close()
-
-    # ---- the way to a node ----------------------------------------------------------------------
 
     def _follow(self, key: str, put: Callable[[Node, Ahead], object]) -> object:
         """Put a call to the node that has the key.
@@ -173,7 +273,7 @@ class Cluster:
         raise ClusterDownError(f"the key could not be followed: {refused}")
 
     def _sent_on(self, error: AskError, by: Node) -> Node:
-        """The node that another one names; what has moved is asked for there from now on."""
+        """Return the node that another one names; what has moved is asked for there from now on."""
         node = self._node_at(error.host or by.place[0], error.port)
         if isinstance(error, MovedError):
             self._slots[error.slot_id] = node
@@ -243,8 +343,6 @@ class Cluster:
         for at in part:
             answers[at] = error
 
-    # ---- who has what ---------------------------------------------------------------------------
-
     def _node_of(self, key: str) -> Node:
         node = self._slots_now()[key_slot(key.encode())]
         if node is None:
@@ -276,7 +374,7 @@ class Cluster:
             raise failure
 
     def _teachers(self) -> Iterator[Node]:
-        """Whom to ask: the known ones, in any order, then the seed; none to wait for in vain."""
+        """Yield whom to ask: the known ones, in any order, then the seed; none that is silent."""
         known = list(self._nodes.values())
         random.shuffle(known)
         for node in (*known, self._seed):
@@ -284,7 +382,7 @@ class Cluster:
                 yield node
 
     def _draw(self, reported_by: Node, ranges: object) -> None:
-        """The map of slots, from ``[first, last, [host, port, ...] of the master, ...]`` each."""
+        """Set the map of slots from ``[first, last, [host, port, ...] of the master, ...]``s."""
         slots: list[Node | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         masters: dict[Node, None] = {}
         listed: set[tuple[str, int]] = set()
@@ -315,7 +413,7 @@ class Cluster:
 
 
 def _place_of(reported: object, by: Node) -> tuple[str, int]:
-    """Host and port of a node; one whose host nobody knows is where the one that told it is."""
+    """Return host and port of a node; one without a host is where the one that told it is."""
     host, port, *_ = cast("list[bytes | int | None]", reported)
     name = host.decode() if isinstance(host, bytes) else ""
     return name if name not in {"", "?"} else by.place[0], int(port or 0)
@@ -327,7 +425,7 @@ def _call(script: Script, call: Call) -> tuple[Argument, ...]:
 
 
 def _last(answers: list[object]) -> object:
-    """The answer to the last command, or the error that it was refused with."""
+    """Return the answer to the last command, or raise the error that it was refused with."""
     answer = answers[-1]
     if isinstance(answer, Exception):
         raise answer
@@ -335,7 +433,7 @@ def _last(answers: list[object]) -> object:
 
 
 def _in_turn(node: Node, ahead: Ahead, commands: Sequence[Sequence[Argument]]) -> list[object]:
-    """Commands one after the other; the first that is refused has its error count for all."""
+    """Ask commands one after the other; raises the error of the first that is refused."""
     # What goes ahead counts for one command only.
     answers = node.ask(*(sent for command in commands for sent in (*ahead, command)))
     callbacks: Any = node.client.response_callbacks

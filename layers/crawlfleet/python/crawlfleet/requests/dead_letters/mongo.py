@@ -16,8 +16,13 @@ from pymongo.client_session import ClientSession
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.mongo.connection import (
+    TRANSACTION_SECONDS,
+    Document,
+    MongoNodes,
+    border,
+    in_transaction,
+)
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage

@@ -23,8 +23,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.mongo.connection import Document
-from crawlfleet.kernel.mongo.transactions import MetAnotherError, in_transaction
+from crawlfleet.kernel.mongo.connection import Document, MetAnotherError, in_transaction
 from crawlfleet.requests.mongo.sharding import BY_ID, BY_TIME
 
 #: What is counted, by job (None: of no job) and term of the ledger.

@@ -24,8 +24,13 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.ids import State
-from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
-from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.mongo.connection import (
+    TRANSACTION_SECONDS,
+    Document,
+    MongoNodes,
+    border,
+    in_transaction,
+)
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Correction, JournalLine, Ledger
 from crawlfleet.requests.mongo.counters import SWEPT, TERMS, book_apart, forget_jobs, slots_of

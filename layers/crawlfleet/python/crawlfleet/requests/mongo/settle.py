@@ -22,8 +22,14 @@ from pymongo.errors import BulkWriteError
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import Document, MongoNodes, UnstorableError, border
-from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.mongo.connection import (
+    TRANSACTION_SECONDS,
+    Document,
+    MongoNodes,
+    UnstorableError,
+    border,
+    in_transaction,
+)
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Claim, Record
 from crawlfleet.requests.mongo.claim import claim_key, missing, owned
