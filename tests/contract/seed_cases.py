@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from tests.contract.store_cases import NOW, a_biz
-from tests.kit.frontier import Seed, SeedSpec, SeedState, SeedStore, SeedTotals, Segment, seed_key
+from tests.kit.frontier import MongoSeeds, Seed, SeedSpec, SeedState, SeedTotals, Segment, seed_key
 from tests.kit.kernel import QueueKey
 
 DAY = timedelta(days=1)
@@ -34,7 +34,7 @@ def seeds_of(*numbers: int, segment: Segment = TODAY) -> list[Seed]:
 class Bed:
     """A lane of a tenant over a seed store, with the arguments that every call repeats."""
 
-    def __init__(self, store: SeedStore, queue_key: QueueKey, **changes: object) -> None:
+    def __init__(self, store: MongoSeeds, queue_key: QueueKey, **changes: object) -> None:
         self.store, self.queue_key, self.biz = store, queue_key, a_biz(**changes)
 
     def insert(self, *seeds: Seed) -> set[str]:

@@ -13,12 +13,8 @@ from tests.kit.fleet import RedisWorkers
 from tests.kit.frontier import (
     MongoSeeds,
     RedisSeedFilter,
-    SeedingPorts,
+    SeedDispatcher,
     SeedSpec,
-    add,
-    dispatch,
-    end_seeds,
-    look_after,
 )
 from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import IdKind, QueueKey, RequestId, to_ms
@@ -78,7 +74,7 @@ class Process:
         self.queue_key, self.worker = queue_key, f"w{number}"
         self.queue, self.store = RedisQueue(redis), MongoRequestStore(nodes)
         waker: Callable[[int], None] = wake
-        self.ports = SeedingPorts(
+        self.ports = SeedDispatcher(
             seeds=MongoSeeds(nodes),
             filter=RedisSeedFilter(redis),
             submission=Submissions(
@@ -99,7 +95,7 @@ class Process:
             report(f"offer {start}")
             specs = [SeedSpec(url=url, rule="detail") for url in URLS[start : start + BATCH]]
             now = datetime.now(UTC)
-            accepted += sum(o.accepted for o in add(self.ports, self.queue_key, BIZ, specs, now))
+            accepted += sum(o.accepted for o in self.ports.add(self.queue_key, BIZ, specs, now))
             self.turn()
         while any(t.ready or t.handed for t in self.totals()):
             self.turn()
@@ -112,9 +108,9 @@ class Process:
         """What the tick and a worker do."""
         now = datetime.now(UTC)
         report("look after")
-        look_after(self.ports, self.queue_key, BIZ, now)
+        self.ports.recheck(self.queue_key, BIZ, now)
         report("hand out")
-        dispatch(self.ports, TREE, self.queue_key, BIZ, now)
+        self.ports.dispatch(TREE, self.queue_key, BIZ, now)
         report("recover")
         lost = self.store.unqueued(
             self.queue_key, BIZ, before=[now - timedelta(seconds=1)] * 11, now=now, limit=1_000
@@ -130,7 +126,7 @@ class Process:
         lost_ids = self.store.settle(self.queue_key, BIZ, outcomes, self.worker, now).lost
         stood = [(claim, done) for claim, done in outcomes if claim.request.id not in lost_ids]
         report("tell the seeds")
-        end_seeds(self.ports, self.queue_key, BIZ, stood, datetime.now(UTC))
+        self.ports.end(self.queue_key, BIZ, stood, datetime.now(UTC))
         report("finish")
         self.queue.finish(self.queue_key, token, entries, len(stood), datetime.now(UTC))
 

@@ -19,7 +19,7 @@ _ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
 
 
 class MemorySeeds:
-    """In-memory ``SeedStore``; thread-safe.
+    """In-memory ``MongoSeeds``; thread-safe.
 
     ``clock`` stands for the server's, by which ended seeds are forgotten.
     """

@@ -26,7 +26,6 @@ from crawlfleet.api.routes import all_routes, resources_at, routes_of
 from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
 from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
-from crawlfleet.crawling.frontier import dispatch
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.records import coverage
 from crawlfleet.crawling.recrawl import service as recrawl
@@ -60,7 +59,7 @@ SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "purge_dead_letter": (DeadLetters, "purge_one"),
     "purge_dead_letters": (DeadLetters, "purge"),
     "add_seeds": (seeds, "add_seeds"),
-    "dispatch": (dispatch, "dispatch"),
+    "dispatch_added": (seeds, "dispatch_added"),
     "list_seeds": (seeds, "list_seeds"),
     "seed_totals": (seeds, "seed_totals"),
     "release_seed": (seeds, "release_seed"),

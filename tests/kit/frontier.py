@@ -5,10 +5,7 @@ from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.frontier.bloom import BLOCK_BYTES, error_at, layers
 from crawlfleet.crawling.frontier.dispatch import (
     NODE_AWAY_RETRY,
-    SeedingPorts,
-    dispatch,
-    end_seeds,
-    look_after,
+    SeedDispatcher,
 )
 from crawlfleet.crawling.frontier.fingerprint import (
     KEY_BYTES,
@@ -29,8 +26,6 @@ from crawlfleet.crawling.frontier.models import (
     Segment,
 )
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
-from crawlfleet.crawling.frontier.offers import add, add_each, add_running
-from crawlfleet.crawling.frontier.ports import SeedFilter, SeedStore
 from crawlfleet.crawling.frontier.redis import FOREVER_LIFE, MARGIN, RedisSeedFilter
 from crawlfleet.crawling.frontier.segments import FOREVER, anchor_of, candidates, homes, segment_of
 from crawlfleet.crawling.frontier.service import SeedsChanged

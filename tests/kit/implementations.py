@@ -136,7 +136,7 @@ _ON_REDIS: Mapping[type, Row] = {
     queue.RedisOverview: Row(_fake(MemoryOverview, queue.RedisQueue), queue.RedisOverview),
     submission.Intake: Row(_fake(MemoryIntake, queue.RedisQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
-    frontier.SeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),
+    frontier.RedisSeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),
     fetching.Sessions: Row(_fake(MemorySessions), fetching.RedisSessions),
     politeness.RedisHosts: Row(_fake(MemoryHosts), politeness.RedisHosts),
     politeness.RedisRobotsCache: Row(_fake(MemoryRobotsCache), politeness.RedisRobotsCache),
@@ -166,7 +166,7 @@ _ON_MONGO: Mapping[type, Row] = {
     submission.MongoSubmissionKeys: Row(
         _fake(MemorySubmissionKeys), submission.MongoSubmissionKeys
     ),
-    frontier.SeedStore: Row(_fake(MemorySeeds), frontier.MongoSeeds),
+    frontier.MongoSeeds: Row(_fake(MemorySeeds), frontier.MongoSeeds),
     recrawl.Visits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
     spiders.SpiderStore: Row(_fake(MemorySpiders), spiders.MongoSpiders),
     schedules.ScheduleStore: Row(_fake(MemorySchedules), schedules.MongoSchedules),

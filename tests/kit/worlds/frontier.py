@@ -10,12 +10,8 @@ from tests.kit.config import SeedPolicy, Tree
 from tests.kit.frontier import (
     AddResult,
     Seed,
-    SeedingPorts,
+    SeedDispatcher,
     SeedSpec,
-    add,
-    dispatch,
-    end_seeds,
-    look_after,
     segment_of,
 )
 from tests.kit.kernel import QueueKey
@@ -53,20 +49,20 @@ class SeedWorld(World):
     def set_policy(self, **policy: object) -> None:
         self.tree = seed_tree(**policy)
 
-    def ports(self, **changes: object) -> SeedingPorts:
+    def ports(self, **changes: object) -> SeedDispatcher:
         own = {"seeds": self.seeds, "filter": self.filter}
         own |= {name: changes.pop(name) for name in list(changes) if name not in PORTS[2:]}
-        return SeedingPorts(submission=self.submission(**changes), **own)  # type: ignore[arg-type]
+        return SeedDispatcher(submission=self.submission(**changes), **own)  # type: ignore[arg-type]
 
     def add(self, *specs: SeedSpec | int, **changes: object) -> list[AddResult]:
         given = [a_spec(one) if isinstance(one, int) else one for one in specs]
-        return add(self.ports(**changes), DOCS, self.biz, given, self.now)
+        return self.ports(**changes).add(DOCS, self.biz, given, self.now)
 
     def dispatch(self, **changes: object) -> int:
-        return dispatch(self.ports(**changes), self.tree, DOCS, self.biz, self.now)
+        return self.ports(**changes).dispatch(self.tree, DOCS, self.biz, self.now)
 
     def look_after(self, **changes: object) -> int:
-        return look_after(self.ports(**changes), DOCS, self.biz, self.now)
+        return self.ports(**changes).recheck(DOCS, self.biz, self.now)
 
     def kept(self, state: int | None = None) -> list[Seed]:
         return self.seeds.find(DOCS, self.biz, segment=None, state=state, after=None, limit=999)
@@ -86,7 +82,7 @@ class SeedWorld(World):
         self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
         stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
         if reported:
-            end_seeds(self.ports(), DOCS, self.biz, stood, self.now)
+            self.ports().end(DOCS, self.biz, stood, self.now)
 
     def work(
         self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, reported: bool = True

@@ -38,7 +38,7 @@ from tests.kit.config import (
     Tree,
 )
 from tests.kit.fleet import Forecast, PoolScaling, Scaling
-from tests.kit.frontier import SeedingPorts
+from tests.kit.frontier import SeedDispatcher
 from tests.kit.jobs import (
     AdvancingPorts,
     CancellingPorts,
@@ -255,8 +255,10 @@ class World:
         }
         return Scaling(**(ports | changes))  # type: ignore[arg-type]
 
-    def seeding(self) -> SeedingPorts:
-        return SeedingPorts(seeds=self.seeds, filter=self.seed_filter, submission=self.submission())
+    def seeding(self) -> SeedDispatcher:
+        return SeedDispatcher(
+            seeds=self.seeds, filter=self.seed_filter, submission=self.submission()
+        )
 
     def draining(self) -> DrainPorts:
         return DrainPorts(

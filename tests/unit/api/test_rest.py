@@ -46,7 +46,7 @@ class NoServices:
 
     def __init__(self, health: Any = None, **services: Any) -> None:
         self.health = health
-        self._services = {"dispatch": lambda: 0, **services}
+        self._services = {"dispatch_added": lambda: 0, **services}
 
     def now(self) -> datetime:
         return NOW

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.frontier import SeedState, add, dispatch
+from tests.kit.frontier import SeedState
 from tests.kit.kernel import StoreConflictError, StoreError
 from tests.kit.requests import Dead, Page, State
 from tests.kit.worlds.doubles import Failing
@@ -101,8 +101,8 @@ def test_what_cannot_even_be_dead_lettered_is_left_to_its_lease_counted_and_repo
 
 
 def test_a_page_whose_records_the_store_refuses_is_dead_in_the_report_and_for_its_seed(world):
-    add(world.seeding(), DOCS, world.biz, [a_spec(1), a_spec(2)], world.now)
-    dispatch(world.seeding(), world.tree, DOCS, world.biz, world.now)
+    world.seeding().add(DOCS, world.biz, [a_spec(1), a_spec(2)], world.now)
+    world.seeding().dispatch(world.tree, DOCS, world.biz, world.now)
 
     class Burying:
         """A store that cannot hold the records of one page."""

@@ -1,4 +1,4 @@
-"""The contract of SeedFilter over Redis and its fake; what Redis alone shows: bits and errors."""
+"""The filter of seeds over Redis and its fake; what Redis alone shows: bits and errors."""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -14,7 +14,6 @@ from tests.kit.frontier import (
     FOREVER_LIFE,
     MARGIN,
     RedisSeedFilter,
-    SeedFilter,
     Segment,
     layers,
 )
@@ -40,7 +39,7 @@ def policy(**changes):
     return a_biz(seeds=SeedPolicy(**changes))
 
 
-bloom = fixture_over(SeedFilter)
+bloom = fixture_over(RedisSeedFilter)
 
 
 def test_what_was_added_is_seen_and_nothing_else(bloom, queue_key):

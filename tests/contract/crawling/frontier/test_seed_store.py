@@ -1,4 +1,4 @@
-"""ports.SeedStore over memory and a real MongoDB: two nodes, two databases each."""
+"""ports.MongoSeeds over memory and a real MongoDB: two nodes, two databases each."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -22,16 +22,16 @@ from tests.contract.seed_cases import (
 )
 from tests.contract.store_cases import NOW, a_generation
 from tests.kit.config import SeedPolicy
-from tests.kit.frontier import Seed, SeedSpec, SeedStore, Segment
+from tests.kit.frontier import MongoSeeds, Seed, SeedSpec, Segment
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
 from tests.waiting import eventually
 
-store = fixture_over(SeedStore)
+store = fixture_over(MongoSeeds)
 
 
 @pytest.fixture
-def bed(store: SeedStore, queue_key: QueueKey) -> Bed:
+def bed(store: MongoSeeds, queue_key: QueueKey) -> Bed:
     return Bed(store, queue_key)
 
 

@@ -15,15 +15,15 @@ from tests.contract.seed_cases import (
     seeds_of,
 )
 from tests.contract.store_cases import NOW
-from tests.kit.frontier import SeedSpec, SeedStore, SeedTotals, Segment
+from tests.kit.frontier import MongoSeeds, SeedSpec, SeedTotals, Segment
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
 
-store = fixture_over(SeedStore)
+store = fixture_over(MongoSeeds)
 
 
 @pytest.fixture
-def bed(store: SeedStore, queue_key: QueueKey) -> Bed:
+def bed(store: MongoSeeds, queue_key: QueueKey) -> Bed:
     return Bed(store, queue_key)
 
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.config import Span
-from tests.kit.frontier import LARGEST_SEED, SeedSpec, SeedState, Segment, add_each, seed_key
+from tests.kit.frontier import LARGEST_SEED, SeedSpec, SeedState, Segment, seed_key
 from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.frontier import SeedWorld, a_spec, url
@@ -72,7 +72,7 @@ def test_twice_in_one_call_is_once(world):
     ],
 )
 def test_what_cannot_be_worked_on_is_refused_by_name_and_others_are_not(world, wrong, field):
-    problem, good = add_each(world.ports(), DOCS, world.biz, [wrong, a_spec(2)], world.now)
+    problem, good = world.ports().add_each(DOCS, world.biz, [wrong, a_spec(2)], world.now)
 
     assert problem.field == field
     assert good.accepted
@@ -90,7 +90,7 @@ def test_a_url_that_no_key_can_be_made_of_is_refused_and_others_are_not(world):
 
     ports = world.ports(resolver=lambda *_: picky)
 
-    bad, good = add_each(ports, DOCS, world.biz, [a_spec(1), a_spec(2)], world.now)
+    bad, good = ports.add_each(DOCS, world.biz, [a_spec(1), a_spec(2)], world.now)
 
     assert bad.field == "url"
     assert bad.message.endswith(": odd")

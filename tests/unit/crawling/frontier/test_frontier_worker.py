@@ -9,7 +9,6 @@ from tests.kit.frontier import (
     FrontierClient,
     SeedSpec,
     SeedState,
-    add_running,
     tend_seeds,
 )
 from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
@@ -175,7 +174,7 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
 
 def test_many_links_are_added_in_batches(world):
     ports, spy = spied(world)
-    frontier = FrontierClient(ports, world.clock, specs=100)
+    frontier = FrontierClient(ports, world.clock, links_a_call=100)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
     assert frontier.add_links(DOCS, world.biz, outcomes) == 190
@@ -207,10 +206,10 @@ def test_what_is_nobodys_page_is_adopted_by_none(world, frontier):
 def test_a_seed_that_is_there_already_stays_what_it_is(world):
     ports = world.seeding()
     mine = a_spec(1, found_by=7)
-    assert list(add_running(ports, DOCS, world.biz, [mine], START)) == [7]
+    assert list(ports.add_running(DOCS, world.biz, [mine], START)) == [7]
     before = seeds(world)
 
-    assert add_running(ports, DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
+    assert ports.add_running(DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
     assert seeds(world) == before
     assert before[url(1)].request == 7
 
@@ -223,7 +222,7 @@ def test_only_requests_with_urls_that_can_be_seeds_are_adopted(world):
         SeedSpec(url="ftp://example.org/", rule="page", found_by=4),
     ]
 
-    running = add_running(world.seeding(), DOCS, world.biz, specs, START)
+    running = world.seeding().add_running(DOCS, world.biz, specs, START)
 
     assert list(running) == [1]
     [seed] = seeds(world).values()

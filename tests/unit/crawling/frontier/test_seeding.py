@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.submission import MemoryIntake
-from tests.kit.frontier import NODE_AWAY_RETRY, SeedState, dispatch, end_seeds
+from tests.kit.frontier import NODE_AWAY_RETRY, SeedState
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
 from tests.kit.worlds.doubles import Broken, Failing
@@ -80,8 +80,7 @@ def test_one_call_dispatches_in_batches_up_to_a_bound(world):
         world.add(*range(start, start + 1_000))
 
     handed = [
-        dispatch(world.ports(), world.tree, DOCS, world.biz, world.now, most=1_500)
-        for _ in range(3)
+        world.ports().dispatch(world.tree, DOCS, world.biz, world.now, most=1_500) for _ in range(3)
     ]
 
     assert handed == [1_500, 1_500, 0]
@@ -329,10 +328,10 @@ def test_a_retry_does_not_end_a_seed_and_a_replay_ends_it_well(world):
     [claim] = world.claim(world.now + HOUR)
     ports = world.ports()
 
-    assert end_seeds(ports, DOCS, world.biz, [(claim, Retry(world.now, "503"))], world.now) == 0
-    assert end_seeds(ports, DOCS, world.biz, [(claim, Dead("503"))], world.now) == 1
+    assert ports.end(DOCS, world.biz, [(claim, Retry(world.now, "503"))], world.now) == 0
+    assert ports.end(DOCS, world.biz, [(claim, Dead("503"))], world.now) == 1
     assert states(world) == ["failed"]
-    assert end_seeds(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 1
+    assert ports.end(DOCS, world.biz, [(claim, Done(()))], world.now) == 1
     assert states(world) == ["finished"]
 
 
@@ -344,7 +343,7 @@ def test_requests_that_were_no_seeds_end_none(world):
         claim, request=replace(claim.request, body=replace(claim.request.body, seed=None))
     )
 
-    assert end_seeds(world.ports(), DOCS, world.biz, [(plain, Done(()))], world.now) == 0
+    assert world.ports().end(DOCS, world.biz, [(plain, Done(()))], world.now) == 0
     assert states(world) == ["handed"]
 
 
@@ -354,7 +353,7 @@ def test_an_end_that_cannot_be_reported_is_found_out_later(world):
     [claim] = world.claim(world.now + HOUR)
     ports = world.ports(seeds=Failing(world.seeds, ended=1))
 
-    assert end_seeds(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 0
+    assert ports.end(DOCS, world.biz, [(claim, Done(()))], world.now) == 0
     assert len(world.warnings) == 1
 
 

@@ -8,7 +8,7 @@ from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
-    from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+    from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
@@ -46,7 +46,7 @@ class Context(Protocol):
     @property
     def dead_letters(self) -> "DeadLetters": ...
     @property
-    def seeds(self) -> "SeedingPorts": ...
+    def seeds(self) -> "SeedDispatcher": ...
     @property
     def visits(self) -> "Visits": ...
     @property

@@ -19,8 +19,7 @@ from crawlfleet.api.responses import (
     shown,
 )
 from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.crawling.frontier import dispatch, service
+from crawlfleet.crawling.frontier import service
 from crawlfleet.crawling.frontier.models import (
     AddResult,
     Seed,
@@ -30,8 +29,7 @@ from crawlfleet.crawling.frontier.models import (
     SeedTotals,
 )
 from crawlfleet.crawling.frontier.segments import NAME
-from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError
-from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words
 from crawlfleet.requests.submission.admission import (
@@ -299,12 +297,7 @@ def _offer_seeds(call: Call, biz: str) -> Response[str]:
     answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
     accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
     if accepted:
-        # What is accepted begins at once, as far as there is room.
-        queue_key, found = biz_of(tree, call.tenant, biz)
-        try:
-            dispatch.dispatch(ports, tree, queue_key, found, call.now, most=accepted)
-        except CrawlfleetError as error:
-            warn("seeds are stored, and handed out by the next tick", error)
+        service.dispatch_added(ports, tree, call.tenant, biz, accepted, call.now)
     wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
     if len(wrong) == len(answers):
         raise InvalidRequestError(problem for error in wrong for problem in error.problems)

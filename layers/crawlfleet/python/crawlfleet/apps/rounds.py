@@ -8,10 +8,9 @@ The ports of watching and recovery, which every worker and the scheduler have.
 from typing import Final
 
 from crawlfleet.apps.context import Parts
-from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.fingerprint import SeedKeys
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
-from crawlfleet.crawling.frontier.ports import SeedStore
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.mongo import MongoPoolBook
@@ -37,9 +36,9 @@ from crawlfleet.requests.submission.service import Submissions
 RESOLVERS: Final = SeedKeys()
 
 
-def seeding_ports(parts: Parts, submission: Submissions) -> SeedingPorts:
+def seeding_ports(parts: Parts, submission: Submissions) -> SeedDispatcher:
     """Everything on the real parts."""
-    return SeedingPorts(
+    return SeedDispatcher(
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
         resolver=RESOLVERS,
@@ -63,7 +62,7 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
 
 
 def advancing_ports(
-    parts: Parts, submission: Submissions, seeds: SeedStore, detector: FailureDetector
+    parts: Parts, submission: Submissions, seeds: MongoSeeds, detector: FailureDetector
 ) -> AdvancingPorts:
     """Everything on the real parts.
 

@@ -22,7 +22,7 @@ from crawlfleet.monitoring.models import Vitals
 from crawlfleet.requests.submission.service import Submissions, Tracking
 
 if TYPE_CHECKING:
-    from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+    from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
@@ -251,7 +251,7 @@ class RouterContext:
         )
 
     @cached_property
-    def seeds(self) -> "SeedingPorts":
+    def seeds(self) -> "SeedDispatcher":
         """For seeds."""
         from crawlfleet.apps.rounds import seeding_ports
 

@@ -20,14 +20,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import SeedState
-from crawlfleet.crawling.frontier.ports import SeedStore
 from crawlfleet.jobs.expansion import backoff_after, next_poll_interval
 from crawlfleet.jobs.models import ENDED, Job, JobState
 from crawlfleet.jobs.ports import JobStore, OrphanedJobs
@@ -39,6 +38,9 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 
 #: An end further away than this is none that anybody knows.
 FURTHEST: Final = timedelta(days=3_650)
@@ -112,7 +114,7 @@ class EndingPorts:
 
     jobs: JobStore
     ledgers: MongoLedgers
-    seeds: SeedStore
+    seeds: "MongoSeeds"
     store: MongoRequestStore
     learning: LearningPorts
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from crawlfleet.crawling.frontier.ports import CancelledJobs
+from crawlfleet.crawling.frontier.dispatch import CancelledJobs
 from crawlfleet.jobs.models import Job, JobState, TaskBatch
 from crawlfleet.jobs.usage import JobDemand, RunFigures, RunPart, RunRecord
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.fetching.models import FetchContext
-from crawlfleet.crawling.frontier.offers import problem_with_seed, spec_of_link
+from crawlfleet.crawling.frontier.adding import problem_with_seed, spec_of_link
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards, NoSlotError
 from crawlfleet.crawling.records.coverage import coverage_of

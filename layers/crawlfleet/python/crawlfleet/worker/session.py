@@ -13,7 +13,7 @@ from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.frontier.dispatch import SeedingPorts
+from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.coverage import together
@@ -80,7 +80,7 @@ class WorkerServices:
     validator: Validator
     coverages: Coverages
     visits: Visits
-    seeding: SeedingPorts
+    seeding: SeedDispatcher
     draining: DrainPorts
     cancelling: CancellingPorts
     advancing: AdvancingPorts

@@ -1,20 +1,19 @@
-"""From the seed to the request that is made of it, and to its end (SPEC.md F4, F5).
+"""Dispatch seeds: from the seed to the request that is made of it, and to its end (SPEC.md F4, F5).
 
-A seed that is handed out is written down with the id of its request before the request is stored:
-whoever finds it later knows which request to look for, and stores that very one if it never was.
+A seed is stored as dispatched, with the id of its request, before the request is stored: whoever
+finds it later knows which request to look for, and stores that very one if it never was.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
 from crawlfleet.config.lookup import queue_key_of, queues_beside
+from crawlfleet.crawling.frontier.adding import Frontier
 from crawlfleet.crawling.frontier.models import Seed
-from crawlfleet.crawling.frontier.offers import SeedPorts
-from crawlfleet.crawling.frontier.ports import CancelledJobs
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
 from crawlfleet.kernel.log import warn
@@ -25,148 +24,222 @@ from crawlfleet.requests.outcomes import Dead, Outcome, Retry
 from crawlfleet.requests.submission.admission import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.requests.submission.service import Submissions
 
-#: Seeds that one call hands out, and looks after, at most: others want their turn.
+#: Seeds that one call dispatches, and rechecks, at most: other queue keys are waiting.
 DISPATCHED_A_CALL: Final = 10_000
-#: So many may be handed out at a time where the backlog is not of seeds.
+#: So many may be dispatched at a time where the backlog is not of seeds.
 BESIDE: Final = 1_000
 RECHECKED_A_CALL: Final = 500
-#: Whose node does not answer is looked after again so much later.
+#: A seed whose node does not answer is rechecked so much later.
 NODE_AWAY_RETRY: Final = timedelta(seconds=60)
+
+
+class CancelledJobs(Protocol):
+    """The jobs that get no more tasks."""
+
+    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
+        """Return the jobs of these that are cancelled or being cancelled.
+
+        False while the open tasks of the job are still being swept, True once nobody does.
+        """
+        ...
+
 
 #: By seed, its request, and why it failed or nothing.
 _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedingPorts(SeedPorts):
-    """What handing out needs beside the seeds: everything that stores and queues requests.
+class SeedDispatcher(Frontier):
+    """Makes requests of seeds, and ends the seeds with them.
 
-    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks;
-    None where there are no jobs. So many as ``beside`` says are handed out at a time where the
-    backlog is not of seeds.
+    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks; None where
+    there are no jobs. ``beside`` seeds are dispatched at a time where the backlog is not of seeds.
     """
 
     submission: Submissions
     jobs: CancelledJobs | None = None
     beside: int = BESIDE
 
+    def dispatch(
+        self,
+        tree: Tree,
+        queue_key: QueueKey,
+        biz: Biz,
+        now: datetime,
+        most: int = DISPATCHED_A_CALL,
+    ) -> int:
+        """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
 
-def dispatch(
-    ports: SeedingPorts,
-    tree: Tree,
-    queue_key: QueueKey,
-    biz: Biz,
-    now: datetime,
-    most: int = DISPATCHED_A_CALL,
-) -> int:
-    """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
+        Where others' requests are queued instead, some seeds are dispatched beside them. None are
+        while Redis is nearly full. A tick and workers may do this at once: a seed becomes one
+        request, though more may be queued than wanted then.
 
-    Where others' requests are queued instead, some seeds are handed out beside them.
+        Raises:
+            StoreUnavailableError: a part is away; :meth:`recheck` takes up what was not queued.
+            IdsError: no ids can be issued.
+        """
+        submission, now = self.submission, from_ms(to_ms(now))
+        limits = IntakeLimits(max_backlog=biz.seeds.ahead)
+        queue_key = queue_key_of(queue_key, None)
+        beside = queues_beside(tree, queue_key)
+        pressure = submission.intake.admit(
+            queue_key, 1, limits, tree.stage.redis_memory_ratio, now, beside
+        )
+        if pressure.memory_full:
+            return 0
+        room = min(most, self._room(queue_key, biz, pressure.backlog, now))
+        until = now + timedelta(seconds=biz.seeds.lease_seconds)
+        made = 0
+        while room > 0:
+            # Ids come from elsewhere and cost something: none are taken to be wasted.
+            ready = self.seeds.ready(queue_key, biz, now, min(room, BATCH_LIMIT))
+            if not ready:
+                break
+            ids = submission.ids.take(queue_key, biz.id_kind, ready)
+            seeds = self.seeds.dispatch(queue_key, biz, ids, now, until)
+            if not seeds:
+                break
+            made += len(self._send(queue_key, biz, seeds, now))
+            room -= len(seeds)
+        return made
 
-    None are made while Redis is nearly full. A tick and workers may do this at once: a seed becomes
-    one request, though more may be queued than wanted then.
+    def _room(self, queue_key: QueueKey, biz: Biz, backlog: int, now: datetime) -> int:
+        """Count the seeds that may be dispatched, a few of them whatever else is queued.
 
-    Raises:
-        StoreUnavailableError: a part is away; what was not queued is taken up by ``look_after``.
-        IdsError: no ids can be issued.
-    """
-    submission, now = ports.submission, from_ms(to_ms(now))
-    limits = IntakeLimits(max_backlog=biz.seeds.ahead)
-    queue_key = queue_key_of(queue_key, None)
-    beside = queues_beside(tree, queue_key)
-    pressure = submission.intake.admit(
-        queue_key, 1, limits, tree.stage.redis_memory_ratio, now, beside
-    )
-    if pressure.memory_full:
-        return 0
-    room = min(most, _room(ports, queue_key, biz, pressure.backlog, now))
-    until = now + timedelta(seconds=biz.seeds.lease_seconds)
-    made = 0
-    while room > 0:
-        # Ids come from elsewhere and are not to be had for nothing: none are taken to be wasted.
-        ready = ports.seeds.ready(queue_key, biz, now, min(room, BATCH_LIMIT))
-        if not ready:
-            break
-        ids = submission.ids.take(queue_key, biz.id_kind, ready)
-        seeds = ports.seeds.dispatch(queue_key, biz, ids, now, until)
-        if not seeds:
-            break
-        made += len(_send(ports, queue_key, biz, seeds, now))
-        room -= len(seeds)
-    return made
+        A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
+        """
+        left, beside = biz.seeds.ahead - backlog, min(self.beside, biz.seeds.ahead)
+        if left >= beside or not self.seeds.ready(queue_key, biz, now, 1):
+            return left
+        return max(left, beside - self.seeds.handed(queue_key, biz, beside))
 
+    def _send(
+        self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], now: datetime
+    ) -> list[Seed]:
+        """Store and queue the requests of dispatched seeds; return the seeds whose requests stand.
 
-def _room(ports: SeedingPorts, queue_key: QueueKey, biz: Biz, backlog: int, now: datetime) -> int:
-    """How many seeds may be handed out, a few of them whatever else is queued.
+        A request that is there already is queued again: whoever stored it may have died before
+        that. What cannot be stored now is rechecked at once, not when its time is up in an hour.
+        """
+        requests: dict[str, Request] = {}
+        ends: _Ends = {}
+        jobs = {seed.spec.job for seed in seeds if seed.spec.job is not None}
+        try:
+            stopped = self._cancelled(queue_key, jobs)
+        except StoreUnavailableError:
+            with suppress(StoreUnavailableError):
+                self.seeds.extend(queue_key, biz, seeds, now)
+            raise
+        for seed in seeds:
+            request = _request(queue_key, biz, seed)
+            if seed.spec.job in stopped:
+                request = f"job {seed.spec.job} was cancelled"
+            if isinstance(request, Request):
+                requests[seed.id] = request
+            elif seed.request is not None:
+                ends[seed.id] = seed.request, request
+        sent = [seed for seed in seeds if seed.id in requests]
+        try:
+            receipts = _store(self.submission, queue_key, biz, list(requests.values()), now)
+        except StoreUnavailableError:
+            with suppress(StoreUnavailableError):
+                self.seeds.extend(queue_key, biz, sent, now)
+            raise
+        # A job that is being cancelled sweeps these itself. Of one that has ended meanwhile nobody
+        # would.
+        late = self._cancelled(queue_key, jobs - stopped.keys())
+        cancel = self.submission.store.cancel_job
+        for job in (name for name, is_swept in late.items() if is_swept):
+            while cancel(queue_key, biz, job, BATCH_LIMIT, "seeding", now):
+                pass
 
-    A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
-    """
-    left, beside = biz.seeds.ahead - backlog, min(ports.beside, biz.seeds.ahead)
-    if left >= beside or not ports.seeds.ready(queue_key, biz, now, 1):
-        return left
-    return max(left, beside - ports.seeds.handed(queue_key, biz, beside))
+        back: list[Seed] = []
+        standing: list[Seed] = []
+        for seed, receipt in zip(sent, receipts, strict=True):
+            if not isinstance(receipt, Refused):
+                standing.append(seed)
+            elif receipt.error.retryable or seed.request is None:
+                back.append(seed)
+            else:
+                ends[seed.id] = seed.request, f"not stored: {receipt.error}"
+        if back:
+            self.seeds.extend(queue_key, biz, back, now)
+        if ends:
+            self.seeds.ended(queue_key, biz, ends, now)
+        return standing
 
+    def _cancelled(self, queue_key: QueueKey, jobs: set[str]) -> dict[str, bool]:
+        """Return the cancelled ones of the jobs; True where nobody sweeps their tasks any more."""
+        if self.jobs is None or not jobs:
+            return {}
+        return self.jobs.cancelled(queue_key.tenant, queue_key.biz, jobs)
 
-def _send(
-    ports: SeedingPorts, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], now: datetime
-) -> list[Seed]:
-    """Store and queue the requests that these seeds were handed out as; those that stand.
+    def recheck(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
+        """Recheck seeds that have not ended in time; how many.
 
-    A request that is there already is queued again: whoever stored it may have died before that.
-    What cannot be stored now is looked after at once, and not when its time is up in an hour.
-    """
-    requests: dict[str, Request] = {}
-    ends: _Ends = {}
-    jobs = {seed.spec.job for seed in seeds if seed.spec.job is not None}
-    try:
-        stopped = _cancelled(ports, queue_key, jobs)
-    except StoreUnavailableError:
-        with suppress(StoreUnavailableError):
-            ports.seeds.extend(queue_key, biz, seeds, now)
-        raise
-    for seed in seeds:
-        request = _request(queue_key, biz, seed)
-        if seed.spec.job in stopped:
-            request = f"job {seed.spec.job} was cancelled"
-        if isinstance(request, Request):
-            requests[seed.id] = request
-        elif seed.request is not None:
-            ends[seed.id] = seed.request, request
-    sent = [seed for seed in seeds if seed.id in requests]
-    try:
-        receipts = _store(ports.submission, queue_key, biz, list(requests.values()), now)
-    except StoreUnavailableError:
-        with suppress(StoreUnavailableError):
-            ports.seeds.extend(queue_key, biz, sent, now)
-        raise
-    # A job that is being cancelled sweeps these itself. Of one that has ended since it was asked
-    # for, nobody would.
-    late = _cancelled(ports, queue_key, jobs - stopped.keys())
-    for job in (name for name, is_swept in late.items() if is_swept):
-        while ports.submission.store.cancel_job(queue_key, biz, job, BATCH_LIMIT, "seeding", now):
-            pass
+        The request counts: it has ended, and the seed with it; it is unfinished, and gets more
+        time; it was never stored, because whoever dispatched the seed died, and is stored now. A
+        request that may have been there and gone, as the biz's TTL has passed, counts as failed.
+        """
+        overdue = self.seeds.overdue(queue_key, biz, now, RECHECKED_A_CALL)
+        ends: _Ends = {}
+        unfinished: list[Seed] = []
+        missing: list[Seed] = []
+        unknown: list[Seed] = []
+        for seed in overdue:
+            if seed.request is None:
+                continue
+            try:
+                tracked = self.submission.store.get(queue_key, biz, seed.request)
+            except StoreUnavailableError as error:
+                if not unknown:
+                    warn("seeds whose node is away are rechecked later", error)
+                unknown.append(seed)
+                continue
+            why = _end(tracked) if tracked else _gone(biz, seed, now)
+            if why is not None:
+                ends[seed.id] = seed.request, why
+            elif tracked:
+                unfinished.append(seed)
+            else:
+                missing.append(seed)
+        if ends:
+            self.seeds.ended(queue_key, biz, ends, now)
+        more = now + timedelta(seconds=biz.seeds.lease_seconds)
+        if missing:
+            unfinished += self._send(queue_key, biz, missing, now)
+        for seeds, until in ((unfinished, more), (unknown, now + NODE_AWAY_RETRY)):
+            if seeds:
+                self.seeds.extend(queue_key, biz, seeds, until)
+        return len(overdue)
 
-    back: list[Seed] = []
-    standing: list[Seed] = []
-    for seed, receipt in zip(sent, receipts, strict=True):
-        if not isinstance(receipt, Refused):
-            standing.append(seed)
-        elif receipt.error.retryable or seed.request is None:
-            back.append(seed)
-        else:
-            ends[seed.id] = seed.request, f"not stored: {receipt.error}"
-    if back:
-        ports.seeds.extend(queue_key, biz, back, now)
-    if ends:
-        ports.seeds.ended(queue_key, biz, ends, now)
-    return standing
+    def end(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        now: datetime,
+    ) -> int:
+        """End the seeds of requests whose outcomes were just stored; how many.
 
-
-def _cancelled(ports: SeedingPorts, queue_key: QueueKey, jobs: set[str]) -> dict[str, bool]:
-    """Those of the jobs that are cancelled; True where nobody sweeps their tasks any more."""
-    if ports.jobs is None or not jobs:
-        return {}
-    return ports.jobs.cancelled(queue_key.tenant, queue_key.biz, jobs)
+        The outcomes are those that the token still owned. Where it fails, or the caller dies before
+        it, the seed is rechecked when its time is up.
+        """
+        ends: _Ends = {}
+        for claim, outcome in outcomes:
+            seed = claim.request.body.seed
+            if seed is None or isinstance(outcome, Retry):
+                continue
+            an_id = claim.request.id
+            why = f"request {an_id} is dead: {outcome.error}" if isinstance(outcome, Dead) else ""
+            ends[seed] = an_id, why
+        if not ends:
+            return 0
+        try:
+            return self.seeds.ended(queue_key, biz, ends, now)
+        except StoreUnavailableError as error:
+            warn("seeds have ended, which is found out later", error)
+            return 0
 
 
 def _store(
@@ -176,7 +249,7 @@ def _store(
     requests: Sequence[Request],
     now: datetime,
 ) -> list[Receipt]:
-    """Freeze the rules, store the requests under ids that are known, queue them."""
+    """Store the rule versions, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:
         if reader := biz.reader(name):
             ports.rules.freeze(queue_key, name, reader)
@@ -195,15 +268,15 @@ def _store(
 
 
 def _request(queue_key: QueueKey, biz: Biz, seed: Seed) -> Request | str:
-    """The request that a seed was handed out as, ever the same one; or why there is none.
+    """Return the request of a dispatched seed, always the same one; or why there is none.
 
-    It is queued at the time of the handing out: that is a part of where it is stored.
+    It is queued as of the dispatch: that time is a part of where it is stored.
     """
     reader = biz.reader(seed.spec.rule)
     if reader is None:
         return f"this biz has no rule called {seed.spec.rule[:64]!r} any more"
     if seed.request is None or seed.handed_at is None:
-        return "it was not handed out"
+        return "it was not dispatched"
     return Request(
         id=seed.request,
         tenant=queue_key.tenant,
@@ -224,48 +297,8 @@ def _request(queue_key: QueueKey, biz: Biz, seed: Seed) -> Request | str:
     )
 
 
-def look_after(ports: SeedingPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
-    """See what became of seeds that were not heard of in time; how many were looked at.
-
-    The request is what counts: it has ended, and the seed with it; it is unfinished, and gets more
-    time; it was never stored, because whoever handed the seed out died, and is stored now. A
-    request that may have been there and gone, as the biz's TTL has passed, counts as failed.
-    """
-    overdue = ports.seeds.overdue(queue_key, biz, now, RECHECKED_A_CALL)
-    ends: _Ends = {}
-    unfinished: list[Seed] = []
-    missing: list[Seed] = []
-    unknown: list[Seed] = []
-    for seed in overdue:
-        if seed.request is None:
-            continue
-        try:
-            tracked = ports.submission.store.get(queue_key, biz, seed.request)
-        except StoreUnavailableError as error:
-            if not unknown:
-                warn("seeds whose node is away are looked after later", error)
-            unknown.append(seed)
-            continue
-        why = _end(tracked) if tracked else _gone(biz, seed, now)
-        if why is not None:
-            ends[seed.id] = seed.request, why
-        elif tracked:
-            unfinished.append(seed)
-        else:
-            missing.append(seed)
-    if ends:
-        ports.seeds.ended(queue_key, biz, ends, now)
-    more = now + timedelta(seconds=biz.seeds.lease_seconds)
-    if missing:
-        unfinished += _send(ports, queue_key, biz, missing, now)
-    for seeds, until in ((unfinished, more), (unknown, now + NODE_AWAY_RETRY)):
-        if seeds:
-            ports.seeds.extend(queue_key, biz, seeds, until)
-    return len(overdue)
-
-
 def _end(tracked: Tracked) -> str | None:
-    """Why the seed failed, nothing if it did not, or None where the request has not ended."""
+    """Return why the seed failed, "" if it did not, or None where its request has not ended."""
     if tracked.state not in FINAL_STATES:
         return None
     match tracked.state:
@@ -279,36 +312,7 @@ def _end(tracked: Tracked) -> str | None:
 
 
 def _gone(biz: Biz, seed: Seed, now: datetime) -> str | None:
-    """Why a request that is not stored will not be: it may have been, and have ended."""
+    """Return why a request that is not stored will not be: it may have been, and have ended."""
     if seed.handed_at and (now - seed.handed_at).total_seconds() < biz.ttl_seconds:
         return None
     return f"request {seed.request} is gone, with the biz's TTL"
-
-
-def end_seeds(
-    ports: SeedPorts,
-    queue_key: QueueKey,
-    biz: Biz,
-    outcomes: Sequence[tuple[Claim, Outcome]],
-    now: datetime,
-) -> int:
-    """End the seeds of requests whose outcomes were just stored; how many.
-
-    To be called with what the token still owned. Where it fails, or the caller dies before it, the
-    seed is looked after when its time is up.
-    """
-    ends: _Ends = {}
-    for claim, outcome in outcomes:
-        seed = claim.request.body.seed
-        if seed is None or isinstance(outcome, Retry):
-            continue
-        request_id = claim.request.id
-        why = f"request {request_id} is dead: {outcome.error}" if isinstance(outcome, Dead) else ""
-        ends[seed] = request_id, why
-    if not ends:
-        return 0
-    try:
-        return ports.seeds.ended(queue_key, biz, ends, now)
-    except StoreUnavailableError as error:
-        warn("seeds have ended, which is found out later", error)
-        return 0

@@ -19,7 +19,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class SeedState(IntEnum):
-    """Where a seed is."""
+    """The state of a seed. Clients know a dispatched one as ``handed``."""
 
     READY = 0
     HANDED = 1
@@ -33,7 +33,7 @@ class SeedState(IntEnum):
 
 
 class SeedSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL offered as a seed: what a request of it would be, and when it may begin.
+    """A URL to be a seed: what its request is to be, and when it may begin.
 
     ``rule`` names a rule or spider of the biz; ``depth`` counts the links from where it was begun.
     ``starts_at`` in a later segment makes it wait for its time.
@@ -52,7 +52,7 @@ class SeedSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an offer. ``segment`` is the one it was judged in, ``key`` in hex."""
+    """The result of adding a seed, in its ``segment`` and with its ``key`` in hex."""
 
     accepted: bool
     segment: str
@@ -61,10 +61,10 @@ class AddResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed as it is kept. ``request`` is the one that it was last handed out as, ``handed_at``.
+    """A seed as it is kept. ``request`` is the one that it was last dispatched as, ``handed_at``.
 
-    ``due_at`` is when it is to be looked at next: handed out, or looked after; of one that has
-    ended it is when. ``ends_at`` is the end of its segment: it is archived no earlier than that.
+    ``due_at`` is when it is to be dispatched or rechecked next; of one that has ended, when it
+    did. ``ends_at`` is the end of its segment: it is archived no earlier than that.
     """
 
     key: str
@@ -81,19 +81,19 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What a seed is called: ``segment/key``."""
+        """The name of a seed: ``segment/key``."""
         return f"{self.segment}/{self.key}"
 
 
 class SeedSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which seeds are meant: those of which all that is given holds."""
+    """The seeds of which all that is given holds."""
 
     segment: str | None = None
     state: SeedState | None = None
 
 
 class SeedTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seeds of a segment are in each state; ``waiting`` are ready ones of the future."""
+    """The counts of a segment's seeds by state; ``waiting`` are ready ones of the future."""
 
     segment: str
     ready: int = 0

@@ -1,4 +1,4 @@
-"""The Bloom filters of segments on plain Redis strings (SPEC.md F3; layout: frontier.bloom)."""
+"""Keep the Bloom filters of segments on plain Redis strings (SPEC.md F3; layout: ``bloom``)."""
 
 import math
 from collections import OrderedDict
@@ -35,7 +35,7 @@ _Plan: TypeAlias = tuple[int, float]
 
 
 class RedisSeedFilter:
-    """ports.SeedFilter.
+    """A Bloom filter for each queue key and segment. It spares look-ups; MongoDB decides.
 
     A filter's plan is that of the segment's first key: a change of the biz's policy comes into
     force with the next segment, because bits that are laid out otherwise could not be found.
@@ -49,15 +49,15 @@ class RedisSeedFilter:
     def seen(
         self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]
     ) -> list[bool]:
-        """See ports.SeedFilter.seen."""
+        """Tell of each key whether it may be known; False means no, unless the filter was lost."""
         return self._each("seen", queue_key, biz, segment, keys)
 
     def add(self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
-        """See ports.SeedFilter.add."""
+        """Make keys known."""
         self._each("add", queue_key, biz, segment, keys)
 
     def size(self, queue_key: QueueKey, segment: str) -> int:
-        """See ports.SeedFilter.size."""
+        """Return the bytes of Redis that a segment's filter takes."""
         seeds, *_ = filter_keys(queue_key, segment, 0)
         (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
         if plan is None:
@@ -66,7 +66,7 @@ class RedisSeedFilter:
         return sum(map(whole, self._redis.together(*(("STRLEN", part) for part in parts))))
 
     def drop(self, queue_key: QueueKey, segment: str) -> None:
-        """See ports.SeedFilter.drop."""
+        """Drop a segment's filter: nothing is known any more but to the store."""
         seeds, *_ = filter_keys(queue_key, segment, 0)
         (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
         if plan is not None:

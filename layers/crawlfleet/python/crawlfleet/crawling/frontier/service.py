@@ -1,4 +1,4 @@
-"""What the API does with seeds: offer, list, count, release, forget (SPEC.md F1-F5)."""
+"""Seeds as the API changes them: add, list, count, release, forget (SPEC.md F1-F5)."""
 
 import base64
 import binascii
@@ -11,6 +11,8 @@ import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier.adding import Frontier
+from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.models import (
     AddResult,
     Seed,
@@ -19,10 +21,10 @@ from crawlfleet.crawling.frontier.models import (
     SeedState,
     SeedTotals,
 )
-from crawlfleet.crawling.frontier.offers import SeedPorts, add_each
 from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import (
     ConflictError,
+    CrawlfleetError,
     InvalidRequestError,
     NotFoundError,
     Problem,
@@ -34,12 +36,12 @@ from crawlfleet.kernel.queue_key import QueueKey
 
 _SEED: Final = re.compile(rf"{NAME}/[0-9a-f]{{32}}\Z")
 _ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
-#: Signs that an id's last one may be.
+#: Digits that may end an id.
 _HEX: Final = 16
 
 
 class SeedsChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change of many seeds did. ``more``: others may be meant; go on from ``cursor``."""
+    """The result of a change of many seeds. ``more`` may match; go on from ``cursor``."""
 
     count: int
     cursor: str | None = None
@@ -47,21 +49,21 @@ class SeedsChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_seeds(
-    ports: SeedPorts,
+    frontier: Frontier,
     tree: Tree,
     tenant: str,
     biz_name: str,
     specs: Sequence[SeedSpec | InvalidRequestError],
     now: datetime,
 ) -> list[AddResult | InvalidRequestError]:
-    """Offer a batch; one answer each, in order. Mistakes name their fields as ``seeds[3].url``.
+    """Add a batch; one result each, in order. Errors name their fields as ``seeds[3].url``.
 
     An entry that could not be read comes as its error and goes back as its answer; one without a
     rule is of the only one that its biz has.
 
     Raises:
         UnknownBizError: the tenant has no such biz.
-        StoreUnavailableError: MongoDB does not answer; offered again, nothing is doubled.
+        StoreUnavailableError: MongoDB does not answer; added again, nothing is doubled.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
     answers: dict[int, AddResult | InvalidRequestError] = {}
@@ -75,7 +77,7 @@ def add_seeds(
             answers[index] = InvalidRequestError([problem])
         else:
             judged[index] = one if one.rule else msgspec.structs.replace(one, rule=biz.readers[0])
-    reported = add_each(ports, queue_key, biz, list(judged.values()), now)
+    reported = frontier.add_each(queue_key, biz, list(judged.values()), now)
     for index, answer in zip(judged, reported, strict=True):
         if isinstance(answer, Problem):
             field = f"seeds[{index}].{answer.field}"
@@ -85,8 +87,19 @@ def add_seeds(
     return [answers[index] for index in range(len(specs))]
 
 
+def dispatch_added(
+    dispatcher: SeedDispatcher, tree: Tree, tenant: str, biz_name: str, count: int, now: datetime
+) -> None:
+    """Begin at once, as far as there is room, with as many seeds as were just added."""
+    queue_key, biz = biz_of(tree, tenant, biz_name)
+    try:
+        dispatcher.dispatch(tree, queue_key, biz, now, most=count)
+    except CrawlfleetError as error:
+        warn("seeds are stored, and dispatched by the next tick", error)
+
+
 def list_seeds(
-    ports: SeedPorts,
+    frontier: Frontier,
     tree: Tree,
     tenant: str,
     biz_name: str,
@@ -95,33 +108,32 @@ def list_seeds(
     cursor: str | None,
     limit: int,
 ) -> Listing[Seed]:
-    """A page of seeds, in the order of segment and key."""
+    """Return a page of seeds, in the order of segment and key."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    found = _find(ports, queue_key, biz, meant, _place(cursor), limit + 1)
+    found = _find(frontier, queue_key, biz, meant, _place(cursor), limit + 1)
     shown = found[:limit]
     return Listing(shown, _cursor(shown), more=len(found) > limit)
 
 
 def seed_totals(
-    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, now: datetime
+    frontier: Frontier, tree: Tree, tenant: str, biz_name: str, now: datetime
 ) -> list[SeedTotals]:
-    """How many seeds there are by segment and state, the newest first, and what filters take."""
+    """Count the seeds by segment and state, the newest first, and the bytes of their filters."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    totals = ports.seeds.totals(queue_key, biz, now)
+    totals = frontier.seeds.totals(queue_key, biz, now)
     try:
-        return [
-            msgspec.structs.replace(each, filter_bytes=ports.filter.size(queue_key, each.segment))
-            for each in totals
-        ]
+        sizes = [frontier.filter.size(queue_key, each.segment) for each in totals]
     except StoreUnavailableError as error:
         warn("seeds are counted without their filters", error)
         return totals
+    replace = msgspec.structs.replace
+    return [replace(each, filter_bytes=size) for each, size in zip(totals, sizes, strict=True)]
 
 
 def release_seed(
-    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seed: str, by: str, now: datetime
+    frontier: Frontier, tree: Tree, tenant: str, biz_name: str, seed: str, by: str, now: datetime
 ) -> Seed:
-    """Make one failed or finished seed ready again; the seed as it stands then.
+    """Make one failed or finished seed ready again; return it as it stands then.
 
     Raises:
         NotFoundError: there is no such seed.
@@ -129,14 +141,14 @@ def release_seed(
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
     [seed_id] = _ids([seed], "seed")
-    if not ports.seeds.release(queue_key, biz, [seed_id], f"released by {by}", now):
-        found = _get(ports, queue_key, biz, seed_id)
+    if not frontier.seeds.release(queue_key, biz, [seed_id], f"released by {by}", now):
+        found = _get(frontier, queue_key, biz, seed_id)
         raise ConflictError(f"the seed has not ended: it is {found.state.label}")
-    return _get(ports, queue_key, biz, seed_id)
+    return _get(frontier, queue_key, biz, seed_id)
 
 
 def release_seeds(
-    ports: SeedPorts,
+    frontier: Frontier,
     tree: Tree,
     tenant: str,
     biz_name: str,
@@ -147,11 +159,11 @@ def release_seeds(
     """Make these seeds ready again, but for those that have not ended."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
     ids = _ids(seeds, "seeds")
-    return SeedsChanged(count=ports.seeds.release(queue_key, biz, ids, f"released by {by}", now))
+    return SeedsChanged(count=frontier.seeds.release(queue_key, biz, ids, f"released by {by}", now))
 
 
 def release_those(
-    ports: SeedPorts,
+    frontier: Frontier,
     tree: Tree,
     tenant: str,
     biz_name: str,
@@ -162,7 +174,7 @@ def release_those(
     cursor: str | None,
     limit: int,
 ) -> SeedsChanged:
-    """Make up to ``limit`` of those that the filter means ready again; failed ones unless it says.
+    """Make up to ``limit`` seeds of a filter ready again; failed ones unless it says.
 
     Raises:
         InvalidRequestError: the filter names a state in which no seed can be released.
@@ -172,35 +184,35 @@ def release_those(
         raise InvalidRequestError.of("filter.state", "must be failed or finished")
     queue_key, biz = biz_of(tree, tenant, biz_name)
     meant = msgspec.structs.replace(meant, state=state)
-    found = _find(ports, queue_key, biz, meant, _place(cursor), limit)
+    found = _find(frontier, queue_key, biz, meant, _place(cursor), limit)
     count = 0
     if found:
         ids = [seed.id for seed in found]
-        count = ports.seeds.release(queue_key, biz, ids, f"released by {by}", now)
+        count = frontier.seeds.release(queue_key, biz, ids, f"released by {by}", now)
     return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
 
 
-def forget_seed(ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seed: str) -> None:
+def forget_seed(frontier: Frontier, tree: Tree, tenant: str, biz_name: str, seed: str) -> None:
     """Remove one seed, so that its URL is accepted anew.
 
     Raises:
         NotFoundError: there is no such seed.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    if not _forget(ports, queue_key, biz, _ids([seed], "seed")):
+    if not _forget(frontier, queue_key, biz, _ids([seed], "seed")):
         raise NotFoundError(f"there is no seed {seed[:120]!r}")
 
 
 def forget_seeds(
-    ports: SeedPorts, tree: Tree, tenant: str, biz_name: str, seeds: Sequence[str]
+    frontier: Frontier, tree: Tree, tenant: str, biz_name: str, seeds: Sequence[str]
 ) -> SeedsChanged:
     """Remove these seeds, as many of them as there are."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    return SeedsChanged(count=_forget(ports, queue_key, biz, _ids(seeds, "seeds")))
+    return SeedsChanged(count=_forget(frontier, queue_key, biz, _ids(seeds, "seeds")))
 
 
 def forget_those(
-    ports: SeedPorts,
+    frontier: Frontier,
     tree: Tree,
     tenant: str,
     biz_name: str,
@@ -209,29 +221,29 @@ def forget_those(
     cursor: str | None,
     limit: int,
 ) -> SeedsChanged:
-    """Remove up to ``limit`` of those that the filter means."""
+    """Remove up to ``limit`` seeds of a filter."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    found = _find(ports, queue_key, biz, meant, _place(cursor), limit)
-    count = _forget(ports, queue_key, biz, [seed.id for seed in found])
+    found = _find(frontier, queue_key, biz, meant, _place(cursor), limit)
+    count = _forget(frontier, queue_key, biz, [seed.id for seed in found])
     return SeedsChanged(count=count, cursor=_cursor(found), more=len(found) == limit)
 
 
-def _forget(ports: SeedPorts, queue_key: QueueKey, biz: Biz, ids: Sequence[str]) -> int:
+def _forget(frontier: Frontier, queue_key: QueueKey, biz: Biz, ids: Sequence[str]) -> int:
     """Remove them from the store, and then the filters that still know them.
 
-    A filter forgets nothing but itself; without it offers are looked up until it has learned anew.
-    It goes last: else an offer in between would teach it what is about to be forgotten.
+    A filter forgets nothing but itself; without it URLs are looked up until it has learned anew.
+    It goes last: else a URL added in between would teach it what is about to be forgotten.
     """
     if not ids:
         return 0
-    count = ports.seeds.forget(queue_key, biz, ids)
+    count = frontier.seeds.forget(queue_key, biz, ids)
     for segment in dict.fromkeys(seed_id.rpartition("/")[0] for seed_id in ids):
-        ports.filter.drop(queue_key, segment)
+        frontier.filter.drop(queue_key, segment)
     return count
 
 
 def _find(
-    ports: SeedPorts,
+    frontier: Frontier,
     queue_key: QueueKey,
     biz: Biz,
     meant: SeedSelection,
@@ -239,15 +251,15 @@ def _find(
     limit: int,
 ) -> list[Seed]:
     state = None if meant.state is None else int(meant.state)
-    return ports.seeds.find(
+    return frontier.seeds.find(
         queue_key, biz, segment=meant.segment, state=state, after=after, limit=limit
     )
 
 
-def _get(ports: SeedPorts, queue_key: QueueKey, biz: Biz, seed_id: str) -> Seed:
+def _get(frontier: Frontier, queue_key: QueueKey, biz: Biz, seed_id: str) -> Seed:
     segment = seed_id.rpartition("/")[0]
-    # What comes next after an id without its last sign is that id, or one that differs there.
-    found = ports.seeds.find(
+    # What follows an id without its last digit is that id, or one that differs there.
+    found = frontier.seeds.find(
         queue_key, biz, segment=segment, state=None, after=seed_id[:-1], limit=_HEX
     )
     for seed in found:

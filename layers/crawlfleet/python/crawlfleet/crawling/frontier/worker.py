@@ -1,7 +1,7 @@
-"""A worker's part in seeds (SPEC.md F1-F5): links become seeds, seeds become requests, and end.
+"""The frontier in a worker and in the tick (SPEC.md F1-F5): add links, dispatch seeds, end them.
 
-Links are offered before the outcome of their page is stored: whoever does that page again offers
-them again, and each is a seed once. A worker hands out seeds of those lanes in which it has met
+Links are added before the outcome of their page is stored: whoever does that page again adds them
+again, and each is a seed once. A worker dispatches seeds of those queue keys in which it has met
 any; the scheduler's tick does it for all.
 """
 
@@ -12,9 +12,9 @@ from threading import Lock
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.crawling.frontier.dispatch import SeedingPorts, dispatch, end_seeds, look_after
+from crawlfleet.crawling.frontier.adding import spec_of_link
+from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.models import SeedSpec
-from crawlfleet.crawling.frontier.offers import add_each, add_running, spec_of_link
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.fairness import from_elsewhere
 from crawlfleet.kernel.ids import RequestId
@@ -24,53 +24,53 @@ from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.requests.models import Claim, is_visit
 from crawlfleet.requests.outcomes import Dead, Done, Outcome, Retry
 
-#: Offers of one call.
+#: Links added in one call.
 LINKS_A_CALL: Final = 2_000
-#: A lane in which a worker has met a seed or a link is looked after by it for so long.
+#: A worker dispatches so long for a queue key in which it has met a seed or a link.
 ACTIVE_SECONDS: Final = 60.0
-#: Adopted requests that a worker remembers.
+#: Requests made seeds while they ran that a worker remembers.
 MOST_RUNNING: Final = 10_000
-#: The tick has other things to do than to wait for a silent node, lane by lane.
+#: The tick has other things to do than to wait for a silent node, one queue key after the other.
 MARGIN_SECONDS: Final = 60.0
 
 Outcomes = Sequence[tuple[Claim, Outcome]]
 
 
 class FrontierClient:
-    """The seeds that one worker has to do with. Its methods block, and may be called by threads.
+    """The frontier as one worker uses it. Its methods block, and may be called by threads.
 
     Args:
-        ports: Seeds, and everything that makes requests of them.
+        seeds: Adds, dispatches and ends seeds.
         clock: The time.
-        steady: What it goes by how long ago something was met in a lane.
-        offers: Links that are offered in one call.
-        most_adopted: Adopted requests that are remembered till they end; the oldest beyond are
-            looked after by the tick.
+        steady: Measures how long ago something was met under a queue key.
+        links_a_call: Links that are added in one call.
+        most_running: Requests made seeds while they ran that are remembered till they end; the tick
+            rechecks the oldest beyond.
     """
 
     def __init__(
         self,
-        ports: SeedingPorts,
+        seeds: SeedDispatcher,
         clock: Callable[[], datetime],
         steady: SteadyTime = STEADY,
-        specs: int = LINKS_A_CALL,
+        links_a_call: int = LINKS_A_CALL,
         most_running: int = MOST_RUNNING,
     ) -> None:
-        self._ports = ports
+        self._seeds = seeds
         self._clock = clock
         self._now = steady.now
-        self._links_a_call = specs
+        self._links_a_call = links_a_call
         self._most_running = most_running
         self._active: dict[QueueKey, float] = {}
-        # By lane too: counters give several lanes the same ids.
+        # By queue key too: counters give several queue keys the same ids.
         self._running: dict[tuple[QueueKey, RequestId], str] = {}
         self._lock = Lock()
 
     def add_links(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> int:
-        """Offer what was found to go on with; returns how many are new.
+        """Add what was found to go on with; return how many are new.
 
         Raises:
-            StoreUnavailableError: some may not have been offered: the outcomes are not to be stored
+            StoreUnavailableError: some may not have been added: the outcomes must not be stored
                 yet.
         """
         self._add_running(queue_key, biz, outcomes)
@@ -85,7 +85,7 @@ class FrontierClient:
         why: InvalidRequestError | None = None
         while part := list(islice(specs, self._links_a_call)):
             self._active[queue_key] = self._now()
-            for one in add_each(self._ports, queue_key, biz, part, now):
+            for one in self._seeds.add_each(queue_key, biz, part, now):
                 if isinstance(one, Problem):
                     refused, why = refused + 1, why or InvalidRequestError([one])
                 else:
@@ -95,7 +95,7 @@ class FrontierClient:
         return new
 
     def _add_running(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> None:
-        """Make known what was submitted as it is and has links: some may lead back to it."""
+        """Make seeds of what was submitted as it is and has links: some may lead back to it."""
         begun = [
             SeedSpec(
                 url=claim.request.body.url,
@@ -114,7 +114,7 @@ class FrontierClient:
         ]
         if not begun:
             return
-        running = add_running(self._ports, queue_key, biz, begun, self._clock())
+        running = self._seeds.add_running(queue_key, biz, begun, self._clock())
         with self._lock:
             for request_id, seed in running.items():
                 self._running[queue_key, request_id] = seed
@@ -126,11 +126,11 @@ class FrontierClient:
     ) -> None:
         """End the seeds of the requests whose outcomes were stored.
 
-        Never fails, as the outcomes stand: what cannot be told is found out later.
+        Never fails, as the outcomes stand: what cannot be stored now is found out later.
         """
         try:
             if running := self._ends_of_running(queue_key, outcomes, lost):
-                self._ports.seeds.ended(queue_key, biz, running, self._clock())
+                self._seeds.seeds.ended(queue_key, biz, running, self._clock())
             ours = [
                 (claim, outcome)
                 for claim, outcome in outcomes
@@ -138,14 +138,14 @@ class FrontierClient:
             ]
             if ours:
                 self._active[queue_key] = self._now()
-                end_seeds(self._ports, queue_key, biz, ours, self._clock())
-        except Exception as error:  # noqa: BLE001  they are looked after when their time is up
+                self._seeds.end(queue_key, biz, ours, self._clock())
+        except Exception as error:  # noqa: BLE001  they are rechecked when their time is up
             warn("seeds have ended, which is found out later", error)
 
     def _ends_of_running(
         self, queue_key: QueueKey, outcomes: Outcomes, lost: set[RequestId]
     ) -> dict[str, tuple[RequestId, str]]:
-        """How the seeds end that were adopted here; one whose request is tried again does not."""
+        """Return the ends of the seeds made of running requests; a retried request has none."""
         ends: dict[str, tuple[RequestId, str]] = {}
         for claim, outcome in outcomes:
             an_id = claim.request.id
@@ -161,7 +161,7 @@ class FrontierClient:
         return ends
 
     def dispatch(self, tree: Tree) -> int:
-        """Make requests of due seeds in the lanes that this worker knows of; how many."""
+        """Make requests of due seeds under the queue keys that this worker has met; how many."""
         made = 0
         for queue_key, seen_at in list(self._active.items()):
             biz = tree.bizs.get(queue_key.tenant, {}).get(queue_key.biz)
@@ -169,9 +169,9 @@ class FrontierClient:
                 self._active.pop(queue_key, None)
                 continue
             try:
-                count = dispatch(self._ports, tree, queue_key, biz, self._clock())
+                count = self._seeds.dispatch(tree, queue_key, biz, self._clock())
             except Exception as error:  # noqa: BLE001  the next one, or the tick, does it
-                warn("seeds could not be handed out", error)
+                warn("seeds could not be dispatched", error)
                 continue
             if count:
                 self._active[queue_key] = self._now()
@@ -180,12 +180,12 @@ class FrontierClient:
 
 
 def tend_seeds(
-    ports: SeedingPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
+    seeds: SeedDispatcher, tree: Tree, now: datetime, time_left: Callable[[], float]
 ) -> int:
-    """Hand out what is due in every lane, and see what became of what is overdue; how many.
+    """Dispatch what is due under every queue key, and recheck what is overdue; how many.
 
-    A lane that cannot be served is warned of and stops no other; what there is no
-    time for is done by a later tick: each begins with another lane.
+    A queue key that cannot be served is logged and stops no other; what there is no time for is
+    done by a later tick: each begins with another queue key.
     """
     made = 0
     for queue_key in from_elsewhere(tree.queues(), now):
@@ -193,8 +193,8 @@ def tend_seeds(
         if time_left() < MARGIN_SECONDS:
             break
         try:
-            made += dispatch(ports, tree, queue_key, biz, now)
-            look_after(ports, queue_key, biz, now)
+            made += seeds.dispatch(tree, queue_key, biz, now)
+            seeds.recheck(queue_key, biz, now)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            warn(f"seeds of {queue_key.biz} could not be seen to", error)
+            warn(f"seeds of {queue_key.biz} could not be dispatched", error)
     return made

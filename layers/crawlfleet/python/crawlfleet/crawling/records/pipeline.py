@@ -390,11 +390,7 @@ class Drainer:
     """
 
     def __init__(
-        self,
-        ports: DrainPorts,
-        worker: str,
-        clock: Callable[[], datetime],
-        batches: int = BATCHES,
+        self, ports: DrainPorts, worker: str, clock: Callable[[], datetime], batches: int = BATCHES
     ) -> None:
         self._ports = ports
         self._worker = worker

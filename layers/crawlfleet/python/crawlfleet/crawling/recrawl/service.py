@@ -215,11 +215,7 @@ def _store(
 
 
 def prepare(
-    visits: Visits,
-    queue_key: QueueKey,
-    biz: Biz,
-    claims: Sequence[Claim],
-    resolver_of: ResolverOf,
+    visits: Visits, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], resolver_of: ResolverOf
 ) -> dict[RequestId, Recollection]:
     """What is known of the pages that are to be read, by request.
 

@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import Robots
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier.adding import Frontier
 from crawlfleet.crawling.frontier.fingerprint import keys_of
 from crawlfleet.crawling.frontier.models import Seed, SeedState, Segment
-from crawlfleet.crawling.frontier.offers import SeedPorts
 from crawlfleet.crawling.politeness.models import RobotsCopy
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
@@ -55,7 +55,7 @@ class UrlPorts:
     """What explaining a URL needs of the world."""
 
     requests: ExplainingPorts
-    seeds: SeedPorts
+    seeds: Frontier
     visits: Visits
     robots: RedisRobotsCache
     hosts: RedisHosts

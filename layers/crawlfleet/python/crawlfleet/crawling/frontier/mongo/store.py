@@ -1,4 +1,4 @@
-"""Seeds on their biz' nodes, as ``{biz}.{collection}_seeds`` of each database (SPEC.md F1-F5)."""
+"""Keep seeds on their biz's nodes, as ``{biz}.{collection}_seeds`` of each database (F1-F5)."""
 
 import heapq
 from collections import defaultdict
@@ -47,7 +47,7 @@ _ENDED: Final = {"$in": [int(SeedState.FINISHED), int(SeedState.FAILED)]}
 
 
 class MongoSeeds:
-    """ports.SeedStore.
+    """The store that decides about seeds: one a key and segment, however often it is added.
 
     Args:
         nodes: Where seeds are.
@@ -68,7 +68,10 @@ class MongoSeeds:
         self._sure: dict[tuple[Shard, str, str], int] = {}
 
     def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
-        """See ports.SeedStore.insert: a statement a place, and a look where a route has changed."""
+        """Store seeds; return the keys that were there already, of which nothing is changed.
+
+        A place costs one statement, and one look where a route has changed.
+        """
         known: set[str] = set()
         fresh: dict[str, Seed] = {}
         elsewhere: dict[Shard, list[str]] = defaultdict(list)
@@ -90,7 +93,7 @@ class MongoSeeds:
     def known(
         self, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[str]
     ) -> set[str]:
-        """See ports.SeedStore.known."""
+        """Return those of the keys that are stored."""
         ids = [f"{segment.name}/{key}" for key in keys]
         found: set[str] = set()
         for place, part in _by_place(biz, ids):
@@ -98,17 +101,11 @@ class MongoSeeds:
         return {key_of(seed_id) for seed_id in found}
 
     def ready(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> int:
-        """See ports.SeedStore.ready."""
-        match = {"state": READY, "due": {"$lte": now}}
-
-        def count(place: Shard) -> int:
-            with border():
-                return count_keys(self._seeds(queue_key, biz, place), match, BY_DUE, limit)
-
-        return min(limit, sum(_each(homes(biz), count)))
+        """Count the ready seeds that are due, up to the limit."""
+        return self._count(queue_key, biz, {"state": READY, "due": {"$lte": now}}, limit)
 
     def handed(self, queue_key: QueueKey, biz: Biz, limit: int) -> int:
-        """See ports.SeedStore.handed."""
+        """Count the dispatched seeds that have not ended, up to the limit."""
 
         def count(place: Shard) -> int:
             with border():
@@ -126,11 +123,12 @@ class MongoSeeds:
         now: datetime,
         until: datetime,
     ) -> list[Seed]:
-        """See ports.SeedStore.hand_out.
+        """Mark the longest due ready seeds as dispatched until then, each as one of the requests.
 
-        Each seed is taken by an update of its own that demands that it is ready: where two hand out
-        at once, the later one goes without. What a node has taken without its answer arriving is
-        found by whoever looks after seeds.
+        Written before any request is stored, so that whoever comes after a crash knows which
+        request a seed became. Each seed is taken by an update of its own that demands that it is
+        ready: of two at once, the later one goes without. What a node has taken without its answer
+        arriving is found by a recheck.
         """
         if not ids:
             return []
@@ -164,12 +162,12 @@ class MongoSeeds:
         return [seed_of(one) for one in sorted(taken, key=lambda one: order[one["_id"]])]
 
     def overdue(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Seed]:
-        """See ports.SeedStore.overdue."""
+        """Return seeds that were dispatched until before ``now`` and have not ended."""
         match = {"state": HANDED, "due": {"$lt": now}}
         return [seed_of(document) for _, document in self._soonest(queue_key, biz, match, limit)]
 
     def extend(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
-        """See ports.SeedStore.extend."""
+        """Give dispatched seeds more time."""
         requests = {seed.id: seed.request for seed in seeds}
 
         def change(seed_id: str) -> UpdateOne:
@@ -185,10 +183,12 @@ class MongoSeeds:
         ends: Mapping[str, tuple[RequestId, str]],
         now: datetime,
     ) -> int:
-        """See ports.SeedStore.ended.
+        """Archive the seeds ``segment/key`` that were dispatched as these requests; how many.
 
-        Those that ended alike share an update. A request is of one seed, so it needs no saying
-        which of the requests is whose.
+        The text is empty where it went well, and else says why the seed failed. They are kept for
+        the policy's time from now on, or from when their segment ends: a key counts that long. One
+        that failed ends well when its request, replayed, does. Those that ended alike share an
+        update: a request is of one seed, so nothing says which of the requests is whose.
         """
         archived_at = {"$cond": [{"$eq": ["$ends", None]}, "$$REMOVE", {"$max": ["$ends", now]}]}
 
@@ -217,7 +217,7 @@ class MongoSeeds:
     def release(
         self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
     ) -> int:
-        """See ports.SeedStore.release."""
+        """Make failed or finished seeds ``segment/key`` ready again; return how many."""
         change = {
             "$set": {"state": READY, "due": now, "why": clean(why, _LONGEST_WHY)},
             "$unset": {"req": "", "handed": "", "archived_at": ""},
@@ -230,7 +230,7 @@ class MongoSeeds:
         )
 
     def forget(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> int:
-        """See ports.SeedStore.forget."""
+        """Remove seeds, so that their URLs are accepted anew; return how many there were."""
         count = 0
         for place, ids in _by_place(biz, seeds):
             with border():
@@ -249,7 +249,7 @@ class MongoSeeds:
         after: str | None,
         limit: int,
     ) -> list[Seed]:
-        """See ports.SeedStore.find."""
+        """Return seeds in the order of ``segment/key``, after that place."""
         bounds: dict[str, str] = {} if segment is None else ids_of(segment)
         if after is not None:
             bounds["$gt"] = after
@@ -269,7 +269,14 @@ class MongoSeeds:
         return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
 
     def open_of_job(self, queue_key: QueueKey, biz: Biz, job: str, limit: int) -> list[Seed]:
-        """See ports.SeedStore.open_of_job."""
+        """Return seeds of a job that are ready, now or later, or dispatched; in no order.
+
+        It reads no others, or, under a queue key that had many before there were jobs, some
+        thousands of what is open; where there is more it gives up at once.
+
+        Raises:
+            StoreError: there is more.
+        """
         found: list[Document] = []
         for place in homes(biz):
             with border(self._nodes.waits.glance):
@@ -278,7 +285,10 @@ class MongoSeeds:
         return [seed_of(document) for document in found[:limit]]
 
     def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
-        """See ports.SeedStore.of_keys: by ids, as segments are few and seeds are many."""
+        """Return the seeds of these keys in the newest segments there are, the newest first.
+
+        They are looked up by ids, as segments are few and seeds are many.
+        """
         segments: set[str] = set()
         for place in homes(biz):
             with border():
@@ -294,7 +304,7 @@ class MongoSeeds:
         return [seed_of(found[one]) for one in dict.fromkeys(ids) if one in found]
 
     def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[SeedTotals]:
-        """See ports.SeedStore.totals: the newest segments; what is counted are keys of indexes."""
+        """Count the seeds in each state by segment, newest first, from keys of indexes alone."""
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for place in homes(biz):
             with border():
@@ -319,12 +329,19 @@ class MongoSeeds:
             for segment in newest
         ]
 
+    def _count(self, queue_key: QueueKey, biz: Biz, match: Document, limit: int) -> int:
+        def count(place: Shard) -> int:
+            with border():
+                return count_keys(self._seeds(queue_key, biz, place), match, BY_DUE, limit)
+
+        return min(limit, sum(_each(homes(biz), count)))
+
     def _seeds(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
         name = f"{queue_key.biz}.{biz.collection}_seeds"
         return self._nodes.collection(place.node, queue_key.tenant, place.database, name)
 
     def _sured(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
-        """The collection with its indexes, and with the life that ended seeds have now."""
+        """Return the collection with its indexes, and with the life that ended seeds have now."""
         seeds = self._seeds(queue_key, biz, place)
         key = (place, queue_key.tenant, seeds.name)
         if self._sure.get(key) != biz.seeds.archive_days:
@@ -346,7 +363,7 @@ class MongoSeeds:
         limit: int,
         fields: Sequence[str] | None = None,
     ) -> list[tuple[Shard, Document]]:
-        """What is due first of all places that answer."""
+        """Return what is due first of all places that answer."""
 
         def look(place: Shard) -> list[tuple[Shard, Document]]:
             with border():
@@ -367,7 +384,7 @@ class MongoSeeds:
         ids: Iterable[str],
         changes: Callable[[list[str]], Sequence[UpdateOne | UpdateMany]],
     ) -> int:
-        """Write the changes of each place; returns how many seeds were changed."""
+        """Write the changes of each place; return how many seeds were changed."""
         count = 0
         for place, part in _by_place(biz, ids):
             with border():
@@ -377,7 +394,7 @@ class MongoSeeds:
 
 
 def _each(places: Sequence[Shard], work: Callable[[Shard], T]) -> list[T]:
-    """What the places give that answer; an error only where none does."""
+    """Collect what the places that answer give; fail only where none does."""
     given: list[T] = []
     failed: StoreError | None = None
     for place in places:
@@ -391,7 +408,7 @@ def _each(places: Sequence[Shard], work: Callable[[Shard], T]) -> list[T]:
 
 
 def _by_place(biz: Biz, ids: Iterable[str]) -> list[tuple[Shard, list[str]]]:
-    """The seeds by each place that they may be at."""
+    """Sort the seeds by each place that they may be at."""
     parts: dict[Shard, list[str]] = defaultdict(list)
     for seed_id in dict.fromkeys(ids):
         for place in candidates(biz, seed_id):
