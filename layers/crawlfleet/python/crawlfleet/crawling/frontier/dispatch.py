@@ -148,8 +148,8 @@ class SeedDispatcher(Frontier):
         # A job that is being cancelled sweeps these itself. Of one that has ended meanwhile nobody
         # would.
         late = self._cancelled(queue_key, jobs - stopped.keys())
-        cancel = self.submission.store.cancel_job
         for job in (name for name, is_swept in late.items() if is_swept):
+            cancel = self.submission.store.cancel_job
             while cancel(queue_key, biz, job, BATCH_LIMIT, "seeding", now):
                 pass
 
