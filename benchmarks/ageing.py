@@ -25,7 +25,7 @@ from typing import Final
 from benchmarks.ageing_orders import FirstCome, Order, Ours, Sources, Strict, Trace
 from benchmarks.bench import Bench, Found
 from crawlfleet.kernel.queue_key import Ageing
-from crawlfleet.requests.queue.ageing import longest_wait
+from tests.fakes.ageing import longest_wait
 
 #: How long tasks come, in seconds of the simulation; of a million about 96 are served a second.
 SECONDS: Final = 10_000.0

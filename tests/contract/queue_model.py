@@ -10,7 +10,8 @@ from math import log2
 
 import msgspec
 
-from tests.kit.queue import READY_EACH, next_level, worker_of
+from tests.fakes.ageing import next_level
+from tests.kit.queue import READY_EACH, worker_of
 from tests.kit.requests import Entry
 
 

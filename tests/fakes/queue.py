@@ -12,22 +12,24 @@ from uuid import uuid4
 
 import msgspec
 
+from tests.fakes.ageing import NONE, Waiting, aged, joined, next_level, served, settle
 from tests.kit.kernel import LEVELS, USUAL_AGEING, Ageing, QueueKey, to_ms
 from tests.kit.politeness import DeferredHost
 from tests.kit.queue import (
     KEPT_SECONDS,
-    NONE,
+    LOOKED_AT,
+    NO_TS,
     Depth,
     Load,
     Rates,
-    aged,
-    deferral,
+    by_host,
+    deferred_hosts,
     full_minute,
     kept,
-    next_level,
+    place,
     places,
     rates,
-    settle,
+    ready_count,
 )
 from tests.kit.requests import Entry
 
@@ -36,7 +38,7 @@ _encode: Final = msgspec.json.Encoder().encode
 K = TypeVar("K")
 
 
-class LeasedRequest:
+class KeptQueue:
     """The entries of one queue. The right end of ``levels`` is served next, of ``parked`` the left.
 
     What is parked is at places of hosts (parking); ``told_ms`` is the latest time told.
@@ -53,7 +55,7 @@ class LeasedRequest:
         self.delayed: dict[Entry, int] = {}
         self.deferred: dict[str, deque[Entry]] = {}
         self.parked_due: dict[str, int] = {}
-        self.waiting: dict[str, deferral.Waiting] = {}
+        self.waiting: dict[str, Waiting] = {}
         self.reported_ms = 0
         self.filled: tuple[str, int | None] | None = None
 
@@ -70,8 +72,8 @@ class LeasedRequest:
     @property
     def deferred_ts(self) -> int | None:
         """Nothing that is parked is older."""
-        least = min((one.low for one in self.waiting.values()), default=deferral.NONE)
-        return None if least == deferral.NONE else least
+        least = min((one.low for one in self.waiting.values()), default=NO_TS)
+        return None if least == NO_TS else least
 
     @property
     def oldest_ts(self) -> int | None:
@@ -81,7 +83,7 @@ class LeasedRequest:
 
     def hosts(self, places: Iterable[str]) -> list[DeferredHost]:
         """The hosts of some places at which something waits."""
-        return deferral.together(
+        return deferred_hosts(
             (place, self.waiting[place].count, self.parked_due[place]) for place in places
         )
 
@@ -116,12 +118,12 @@ class MemoryQueue:
     def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
         self._clock = clock
         self._lock = RLock()
-        self._queues: dict[QueueKey, LeasedRequest] = defaultdict(LeasedRequest)
+        self._queues: dict[QueueKey, KeptQueue] = defaultdict(KeptQueue)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
         self.server = uuid4().hex
 
     @contextmanager
-    def opened(self, queue_key: QueueKey) -> Iterator[LeasedRequest]:
+    def opened(self, queue_key: QueueKey) -> Iterator[KeptQueue]:
         """Open the lane's queue, and lock everybody else out meanwhile."""
         with self._lock:
             yield self._queues[queue_key]
@@ -262,12 +264,12 @@ class MemoryQueue:
                     part = [entry for entry in entries if entry.priority == level]
                     held = list(self._let_go(queue_key, token, part))
                     if held:
-                        at, least = deferral.place(host, level), min(entry.ts for entry in part)
+                        at, least = place(host, level), min(entry.ts for entry in part)
                         queue.deferred.setdefault(at, deque()).extend(held)
                         before = queue.waiting.get(at)
-                        queue.waiting[at] = deferral.joined(before, len(held), least)
-                        for place in {at, *queue.parked_due.keys() & deferral.places(host)}:
-                            queue.parked_due[place] = to_ms(again_at)
+                        queue.waiting[at] = joined(before, len(held), least)
+                        for each in {at, *queue.parked_due.keys() & places(host)}:
+                            queue.parked_due[each] = to_ms(again_at)
                         moved += len(held)
             return moved
 
@@ -304,19 +306,19 @@ class MemoryQueue:
                 for entry in in_turn(queue.deferred, host, clock, ageing):
                     if len(taken) >= wanted:
                         break
-                    place = deferral.place(host, entry.priority)
-                    queue.deferred[place].popleft()
+                    at = place(host, entry.priority)
+                    queue.deferred[at].popleft()
                     if (token, entry) not in queue.leases:
                         taken.append(entry)
                     queue.leases[token, entry] = to_ms(until)
-                    left = deferral.served(queue.waiting[place], 1)
+                    left = served(queue.waiting[at], 1)
                     if left is None:
-                        del queue.deferred[place], queue.parked_due[place], queue.waiting[place]
+                        del queue.deferred[at], queue.parked_due[at], queue.waiting[at]
                     else:
-                        queue.waiting[place] = left
-                for place in deferral.places(host):
-                    if place in queue.parked_due:
-                        queue.parked_due[place] = to_ms(again_at)
+                        queue.waiting[at] = left
+                for at in places(host):
+                    if at in queue.parked_due:
+                        queue.parked_due[at] = to_ms(again_at)
             return leased
 
     def depth(self, queue_key: QueueKey) -> Depth:
@@ -349,9 +351,9 @@ class MemoryQueue:
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = queue.queued + ended + due
                 places = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
-                looked = [(one, queue.waiting[one].count) for one in places[: deferral.LOOKED_AT]]
-                counts = deferral.by_host(looked)
-                ready += deferral.ready([*counts.values()], len(places) - len(looked) + len(counts))
+                looked = [(one, queue.waiting[one].count) for one in places[:LOOKED_AT]]
+                counts = by_host(looked)
+                ready += ready_count([*counts.values()], len(places) - len(looked) + len(counts))
                 times = (*queue.delayed.values(), *queue.parked_due.values())
                 following = min((due for due in times if due > at), default=None)
                 leased = len(queue.leases) - ended
@@ -399,7 +401,7 @@ class MemoryQueue:
                 yield entry
 
 
-def _next(queue: LeasedRequest, ageing: Ageing) -> int:
+def _next(queue: KeptQueue, ageing: Ageing) -> int:
     """The priority that is served next."""
     heads = [level[-1].ts if level else None for level in queue.levels]
     return next_level(heads, queue.times, queue.oldests, ageing.beta, log2(ageing.clamp))

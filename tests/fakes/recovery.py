@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tests.fakes.queue import LeasedRequest, MemoryQueue
+from tests.fakes.queue import KeptQueue, MemoryQueue
 from tests.fakes.request_state import KeptState, is_due, place
 from tests.kit.config import Biz
 from tests.kit.kernel import QueueKey, to_ms
@@ -191,7 +191,7 @@ class MemoryQueueRebuild:
             return True
 
 
-def _under_way(held: LeasedRequest, nonce: str) -> bool:
+def _under_way(held: KeptQueue, nonce: str) -> bool:
     return held.filled is not None and held.filled[0] == nonce and held.filled[1] is not None
 
 

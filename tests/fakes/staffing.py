@@ -21,7 +21,7 @@ from tests.kit.fleet import (
     learnt,
 )
 from tests.kit.kernel import MAIN_POOL, LimitRefusedError, QueueKey, to_ms
-from tests.kit.queue import QueueWork, deferral
+from tests.kit.queue import QueueWork, by_host, hosts_among
 from tests.kit.requests import Entry
 
 _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
@@ -127,7 +127,7 @@ class MemoryQueueSampler:
             named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
             places = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
             sample, soon = (
-                deferral.by_host(places),
+                by_host(places),
                 sum(at <= soon_ms for at in held.parked_due.values()),
             )
             return QueueWork(
@@ -135,8 +135,8 @@ class MemoryQueueSampler:
                 leased=len(held.leases) - ended,
                 due=sum(at <= soon_ms for at in held.delayed.values()),
                 deferred=sum(one.count for one in held.waiting.values()),
-                hosts=deferral.hosts_among(len(held.parked_due), len(places), len(sample)),
-                hosts_due=deferral.hosts_among(soon, len(places), len(sample)),
+                hosts=hosts_among(len(held.parked_due), len(places), len(sample)),
+                hosts_due=hosts_among(soon, len(places), len(sample)),
                 sample=tuple(sample.items()),
                 oldest_ts=held.oldest_ts,
             )

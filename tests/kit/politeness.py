@@ -47,4 +47,4 @@ from crawlfleet.crawling.politeness.robots_txt import (
     kept_seconds,
     product_of,
 )
-from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.ageing import DeferredHost

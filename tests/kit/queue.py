@@ -3,25 +3,17 @@
 from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.models import is_of, new_token, worker_of
-from crawlfleet.requests.queue import deferral
 from crawlfleet.requests.queue.ageing import (
-    BASE,
-    NONE,
-    kept,
-    longest_wait,
-    next_level,
-    settle,
-    ticks_to_pass,
-    urgency,
-)
-from crawlfleet.requests.queue.deferral import (
     LOOKED_AT,
+    NO_TS,
     READY_EACH,
-    aged,
-    joined,
+    by_host,
+    deferred_hosts,
+    hosts_among,
+    kept,
+    place,
     places,
-    ready,
-    served,
+    ready_count,
 )
 from crawlfleet.requests.queue.redis import keys
 from crawlfleet.requests.queue.redis.keys import (

@@ -8,20 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fakes.ageing import next_level, settle
 from tests.fakes.queue import MemoryQueue
 from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import LEVELS, Ageing, QueueKey, to_ms
-from tests.kit.queue import (
-    RedisQueue,
-    RedisQueueRebuild,
-    host_list,
-    kept,
-    level_keys,
-    next_level,
-    redis_keys,
-    settle,
-)
+from tests.kit.queue import RedisQueue, RedisQueueRebuild, host_list, kept, level_keys, redis_keys
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

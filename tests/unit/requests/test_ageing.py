@@ -7,17 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fakes.ageing import BASE, NONE, longest_wait, next_level, settle, ticks_to_pass, urgency
 from tests.kit.kernel import LEVELS
-from tests.kit.queue import (
-    BASE,
-    NONE,
-    kept,
-    longest_wait,
-    next_level,
-    settle,
-    ticks_to_pass,
-    urgency,
-)
+from tests.kit.queue import kept
 
 betas = st.sampled_from([0.1, 0.25, 0.5, 0.75, 0.9])
 clamps = st.sampled_from([12.0, 16.0, 1024.0, 2.0**20])

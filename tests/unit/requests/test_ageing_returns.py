@@ -10,8 +10,9 @@ from math import log2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fakes.ageing import longest_wait, next_level, settle
 from tests.kit.kernel import LEVELS
-from tests.kit.queue import kept, longest_wait, next_level, settle
+from tests.kit.queue import kept
 
 INTERVAL = 5.0
 betas = st.sampled_from([0.1, 0.25, 0.5, 0.75, 0.9])

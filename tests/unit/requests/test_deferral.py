@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.queue import LOOKED_AT, READY_EACH, joined, ready, served
+from tests.fakes.ageing import joined, served
+from tests.kit.queue import LOOKED_AT, READY_EACH, ready_count
 
 STEPS = st.lists(
     st.lists(st.integers(0, 50), min_size=1, max_size=6) | st.integers(1, 5), max_size=60
@@ -51,7 +52,7 @@ def test_what_is_said_follows_a_list_that_is_served_and_joined_in_the_order_of_a
 def test_work_is_reported_where_there_is_any(counts, more):
     due = len(counts) + (more if len(counts) == LOOKED_AT else 0)
 
-    found = ready(counts, due)
+    found = ready_count(counts, due)
 
     assert (found > 0) == (due > 0)
     assert found <= READY_EACH * due

@@ -32,7 +32,7 @@ from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.fairness import place
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.monitoring.models import HostSample
-from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.ageing import DeferredHost
 
 T = TypeVar("T")
 

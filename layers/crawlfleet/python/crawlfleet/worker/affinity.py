@@ -17,7 +17,7 @@ from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.ageing import DeferredHost
 from crawlfleet.requests.routing import mix
 
 #: A host whose time came so long ago is anybody's: its own worker is busy, or gone.

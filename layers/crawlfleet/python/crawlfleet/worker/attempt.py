@@ -35,7 +35,6 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Answer, Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Coverage, Link, Record, Skipped, Visit
 from crawlfleet.requests.outcomes import (
     CUT_OFF,
@@ -43,6 +42,7 @@ from crawlfleet.requests.outcomes import (
     UNSTORABLE,
     Dead,
     Done,
+    LeasedRequest,
     Outcome,
     Retry,
     after_failure,

@@ -11,7 +11,7 @@ from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS, JobKey
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import origin_of
-from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.outcomes import LeasedRequest
 from crawlfleet.worker.in_flight import by_queue
 from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session

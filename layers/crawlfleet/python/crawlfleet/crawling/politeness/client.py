@@ -39,7 +39,7 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.kernel.urls import host_of
-from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.outcomes import LeasedRequest
 
 #: A host and a tenant.
 HostKey: TypeAlias = tuple[str, str]

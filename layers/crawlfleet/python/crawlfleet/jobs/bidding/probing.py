@@ -46,8 +46,8 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.kernel.urls import origin_of
-from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Request
+from crawlfleet.requests.outcomes import LeasedRequest
 
 #: What a probe may take, and of the body that it reads.
 PROBE_SECONDS: Final = 5.0

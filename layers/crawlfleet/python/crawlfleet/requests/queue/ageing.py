@@ -49,38 +49,13 @@ remembered, so these are the ticks that serving what is replayed takes. What a h
 in no such queue, and what holds of it is told in requests.queue.deferral.
 """
 
-from collections.abc import Sequence
-from math import ceil, floor, log2
+from collections.abc import Iterable, Sequence
+from math import ceil, log2
 from typing import Final
 
-from crawlfleet.kernel.queue_key import LEVELS
+import msgspec
 
-#: What an unaged task weighs, as a logarithm to base 2.
-BASE: Final = tuple(log2(level + 1) for level in range(LEVELS))
-#: No task waits.
-NONE: Final = -1
-
-
-def ticks_to_pass(beta: float, low: int = 0, high: int = LEVELS - 1) -> int:
-    """Ticks over the threshold after which a task of ``low`` stands before newcomers of ``high``.
-
-    >>> ticks_to_pass(0.5), ticks_to_pass(1.0), ticks_to_pass(0.5, 5, 10)
-    (7, 4, 2)
-    """
-    return max(0, ceil((BASE[high] - BASE[low]) / beta))
-
-
-def longest_wait(interval: float, beta: float, oldest_age: float = 0.0) -> float:
-    """After how long nothing that comes is served before a task, in the unit of both times.
-
-    ``oldest_age`` is the age that the oldest task which was not done had when this one was queued:
-    not of those in the queue alone, since what is in somebody's hands, or is to be tried again,
-    comes back with its old time.
-
-    >>> longest_wait(300.0, 0.5), longest_wait(300.0, 0.5, 3600.0)
-    (2400.0, 6000.0)
-    """
-    return beta / (1 - beta) * oldest_age + (ticks_to_pass(beta) + 1) * interval
+from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS
 
 
 def kept(beta: float, clamp: float) -> int:
@@ -92,88 +67,85 @@ def kept(beta: float, clamp: float) -> int:
     return ceil(log2(clamp) / beta) + 1
 
 
-def settle(
-    times: list[float],
-    oldests: list[float],
-    now: float,
-    oldest: float,
-    interval: float,
-    most: int,
-) -> None:
-    """Note the ticks that have come since the last one noted, of which ``most`` are kept.
+class DeferredHost(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of a lane that wait for their host: how many, and when it may be asked for again."""
 
-    Ticks are at the multiples of ``interval``, whoever looks. ``oldest`` is the least creation of
-    what is queued now. Those of before it concern nobody; those that lie ahead, since the clock was
-    set back, never were.
+    host: str
+    count: int
+    ready_ts: int
 
-    >>> times, oldests = [], []
-    >>> settle(times, oldests, 23.0, 7.0, 5.0, 20), times, oldests
-    (None, [10.0, 15.0, 20.0], [7.0, 7.0, 7.0])
+
+#: Above every ``ts``, and exact as a Lua number: the least of nothing.
+NO_TS: Final = 2**53
+#: What a host counts for as work to be had, at most: one look's turns at the usual rate. The other
+#: thousands that wait for it need no more workers.
+READY_EACH: Final = 20
+#: Hosts that are looked at to tell how much work there is; of more it is estimated by these.
+LOOKED_AT: Final = 64
+
+
+def ready_count(counts: Sequence[int], due: int) -> int:
+    """About how much work there is, by the first hosts of ``due`` whose time has come.
+
+    >>> ready_count([100, 3], 2), ready_count([1] * LOOKED_AT, 10 * LOOKED_AT)
+    (23, 640)
     """
-    while times and times[-1] > now:
-        times.pop()
-        oldests.pop()
-    last = floor(now / interval)
-    first = max(floor(oldest / interval), last - most) + 1
-    if times:
-        first = max(first, floor(times[-1] / interval) + 1)
-    for number in range(first, last + 1):
-        times.append(number * interval)
-        oldests.append(oldest)
-    if len(times) > most:
-        del times[:-most]
-        del oldests[:-most]
+    found = sum(min(count, READY_EACH) for count in counts)
+    return found if due <= len(counts) else -(-found * due // len(counts))
 
 
-def urgency(
-    level: int,
-    created: float,
-    times: Sequence[float],
-    oldests: Sequence[float],
-    beta: float,
-    cap: float,
-) -> float:
-    """The logarithm of what a task weighs; ``cap`` is that of the clamp, above every unaged one.
+def place(host: str, priority: int) -> str:
+    """What a host's list of a priority is known by.
 
-    >>> urgency(0, 7.0, [10.0, 15.0, 20.0], [7.0, 7.0, 7.0], 0.5, 10.0)
-    3.0
+    >>> place("a.example", 5), place("a.example", 10)
+    ('a.example', 'a.example 10')
     """
-    total = BASE[level]
-    for place in range(len(times) - 1, -1, -1):
-        time = times[place]
-        age = time - created
-        if age <= 0:
-            break  # this tick came before it, and so did all earlier ones
-        oldest_age = time - oldests[place]
-        # What came back is older than anything that was queued then.
-        alpha = age / oldest_age if oldest_age > age else 1.0
-        if alpha > beta:
-            total += alpha
-            if total >= cap:
-                return cap
-    return total
+    return host if priority == DEFAULT_PRIORITY else f"{host} {priority}"
 
 
-def next_level(
-    heads: Sequence[float | None],
-    times: Sequence[float],
-    oldests: Sequence[float],
-    beta: float,
-    cap: float,
-) -> int:
-    """The priority that is served next, by the creation of each one's oldest task.
+def places(host: str) -> tuple[str, ...]:
+    """Those of the priorities 0 to 10."""
+    return tuple(place(host, priority) for priority in range(LEVELS))
 
-    >>> next_level([3.0, None, 9.0], [5.0], [3.0], 0.5, 10.0)
-    2
-    >>> next_level([3.0, None, 9.0], [5.0, 7.0], [3.0, 3.0], 0.5, 10.0)
-    0
+
+def host_of(place: str) -> str:
+    """The host of a place.
+
+    >>> host_of("a.example 10"), host_of("a.example")
+    ('a.example', 'a.example')
     """
-    best, best_at, chosen = 0.0, 0.0, NONE
-    for level in range(len(heads) - 1, -1, -1):
-        created = heads[level]
-        if created is None:
-            continue
-        weight = urgency(level, created, times, oldests, beta, cap)
-        if chosen == NONE or weight > best or (weight == best and created < best_at):
-            best, best_at, chosen = weight, created, level
-    return chosen
+    return place.partition(" ")[0]
+
+
+def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """What waits at places, by their hosts, in the order in which these come first.
+
+    >>> by_host([("b 10", 3), ("a", 1), ("b", 4)])
+    {'b': 7, 'a': 1}
+    """
+    found: dict[str, int] = {}
+    for at, count in counts:
+        host = host_of(at)
+        found[host] = found.get(host, 0) + count
+    return found
+
+
+def deferred_hosts(places: Iterable[tuple[str, int, int]]) -> list[DeferredHost]:
+    """The hosts of places, each with what waits there and until when it waits, in epoch ms."""
+    each = list(places)
+    times: dict[str, int] = {}
+    for at, _, ready_ts in each:
+        times.setdefault(host_of(at), ready_ts)
+    counts = by_host((at, count) for at, count, _ in each)
+    return [
+        DeferredHost(host=host, count=count, ready_ts=times[host]) for host, count in counts.items()
+    ]
+
+
+def hosts_among(places: int, seen: int, hosts: int) -> int:
+    """About how many hosts so many places are of, if ``seen`` of them are of ``hosts``.
+
+    >>> hosts_among(4, 4, 2), hosts_among(9, 4, 2), hosts_among(3, 0, 0)
+    (2, 5, 3)
+    """
+    return -(-places * hosts // seen) if seen else places

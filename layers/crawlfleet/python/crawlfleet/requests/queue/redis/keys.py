@@ -92,7 +92,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
-from crawlfleet.requests.queue.deferral import places
+from crawlfleet.requests.queue.ageing import places
 
 
 class RedisKeys(NamedTuple):

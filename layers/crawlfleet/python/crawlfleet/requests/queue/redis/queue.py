@@ -19,9 +19,15 @@ from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, severa
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue import deferral
-from crawlfleet.requests.queue.ageing import kept
-from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.ageing import (
+    LOOKED_AT,
+    NO_TS,
+    DeferredHost,
+    deferred_hosts,
+    kept,
+    place,
+    ready_count,
+)
 from crawlfleet.requests.queue.redis.keys import host_list, host_lists, level_keys, redis_keys
 from crawlfleet.requests.queue.stats import Depth, Load, Rates, full_minute, rates
 
@@ -247,7 +253,7 @@ class RedisQueue:
             for entry in entries:
                 by_level[entry.priority].append(entry)
             for level, part in by_level.items():
-                at, least = deferral.place(host, level), min(one.ts for one in part)
+                at, least = place(host, level), min(one.ts for one in part)
                 keys.append(host_list(queue_key, at))
                 arguments += (host, at, to_ms(again_at), least, spell(part))
         if len(arguments) == 1:
@@ -262,7 +268,7 @@ class RedisQueue:
         with self._redis.translated():
             count, *found = several(answer)
             several(found, 3 * whole(count))
-            return deferral.together(
+            return deferred_hosts(
                 (
                     text(found[n]).decode(),
                     whole(found[n + 1]),
@@ -331,7 +337,7 @@ class RedisQueue:
         """What many lanes have for whoever asks now, in one round trip; ``away`` as of depths."""
         if not queues:
             return []
-        asked = to_ms(now), deferral.LOOKED_AT
+        asked = to_ms(now), LOOKED_AT
         each = [(_in_place(queue_key, "parked_due"), asked) for queue_key in queues]
         answers = self._redis.queue_by_queue(_LOAD, each)
         return [
@@ -418,7 +424,7 @@ def _load(answer: list[object]) -> Load:
         raise nonsense()
     ready, leased, following, due, *counts = answer
     return Load(
-        ready=whole(ready) + deferral.ready([whole(count) for count in counts], whole(due)),
+        ready=whole(ready) + ready_count([whole(count) for count in counts], whole(due)),
         leased=whole(leased),
         next_ts=None if following is None else int(float(text(following))),
     )
@@ -432,7 +438,7 @@ def _depth(answer: list[object]) -> Depth:
     for level, head in zip(lists[::3], lists[2::3], strict=True):
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
             heads[whole(level)] = read(text(head)).ts
-    least = deferral.NONE if low is None else int(float(text(low)))
+    least = NO_TS if low is None else int(float(text(low)))
     oldest = min([least, *heads.values()])
     waiting = max(0, int(text(deferred)))
     return Depth(
@@ -440,9 +446,9 @@ def _depth(answer: list[object]) -> Depth:
         deferred=waiting,
         leased=whole(leased),
         delayed=whole(delayed),
-        oldest_ts=None if oldest == deferral.NONE else oldest,
+        oldest_ts=None if oldest == NO_TS else oldest,
         heads=heads,
-        deferred_ts=None if least == deferral.NONE else least,
+        deferred_ts=None if least == NO_TS else least,
     )
 
 

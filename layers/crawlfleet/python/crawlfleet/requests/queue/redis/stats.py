@@ -16,8 +16,13 @@ from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, severa
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue import deferral
-from crawlfleet.requests.queue.deferral import DeferredHost
+from crawlfleet.requests.queue.ageing import (
+    NO_TS,
+    DeferredHost,
+    by_host,
+    deferred_hosts,
+    hosts_among,
+)
 from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.queue.stats import QueueWork
@@ -78,17 +83,17 @@ def _work(answer: list[object]) -> QueueWork:
     for head in text(heads).splitlines():
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
             ages.append(read(head).ts)
-    if low is not None and (least := int(float(text(low)))) != deferral.NONE:
+    if low is not None and (least := int(float(text(low)))) != NO_TS:
         ages.append(least)
     places = [(text(at).decode(), whole(n)) for at, n in zip(named[::2], named[1::2], strict=True)]
-    sample = deferral.by_host(places)
+    sample = by_host(places)
     return QueueWork(
         queued=whole(queued),
         leased=whole(leased),
         due=whole(due),
         deferred=max(0, int(text(deferred))),
-        hosts=deferral.hosts_among(whole(hosts), len(places), len(sample)),
-        hosts_due=deferral.hosts_among(whole(hosts_due), len(places), len(sample)),
+        hosts=hosts_among(whole(hosts), len(places), len(sample)),
+        hosts_due=hosts_among(whole(hosts_due), len(places), len(sample)),
         sample=tuple(sample.items()),
         oldest_ts=min(ages, default=None),
     )
@@ -156,7 +161,7 @@ def _deferred(answer: list[object]) -> list[DeferredHost]:
         raise nonsense()
     count, *flat = answer
     several(flat, 3 * whole(count))
-    return deferral.together(
+    return deferred_hosts(
         (text(place).decode(), whole(count), int(float(text(at))))
         for place, count, at in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
     )
