@@ -176,7 +176,7 @@ _ON_MONGO: Mapping[type, Row] = {
     jobs.OrphanedJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoOrphanedJobs),
     jobs.DemandStore: Row(_fake(MemoryDemands), jobs.MongoDemands),
     fleet.PoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
-    incidents.IncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),
+    incidents.MongoIncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),
 }
 
 TABLE: Mapping[type, Row] = {**_ON_REDIS, **_ON_MONGO}

@@ -14,7 +14,7 @@ from crawlfleet.monitoring.incidents.capacity_checks import (
     unknown_of_unplaced,
     unplaced_findings,
 )
-from crawlfleet.monitoring.incidents.detectors import hosts_to_watch, judge, seen, unseen
+from crawlfleet.monitoring.incidents.detectors import evaluate, found_kinds, hosts_to_watch, unseen
 from crawlfleet.monitoring.incidents.kinds import (
     ADVICE,
     RISING,
@@ -36,13 +36,14 @@ from crawlfleet.monitoring.incidents.lifecycle import (
     tried,
 )
 from crawlfleet.monitoring.incidents.models import (
+    Book,
     Bulletin,
     Desk,
+    Evaluation,
     Finding,
     Incident,
     Life,
     Listener,
-    Look,
     Notification,
     NotificationState,
     Place,
@@ -67,11 +68,7 @@ from crawlfleet.monitoring.incidents.notifications import owed_bulletins as bull
 from crawlfleet.monitoring.incidents.notifications import owed_notifications as notifications
 from crawlfleet.monitoring.incidents.service import (
     PATIENCE,
-    AlarmingPorts,
-    Book,
-    IncidentBook,
-    Memory,
-    alarm,
+    IncidentMonitor,
     list_incidents,
 )
 from crawlfleet.monitoring.incidents.sns import SnsNotifier

@@ -15,6 +15,6 @@ def test_the_reference_has_a_row_for_every_kind_with_its_thresholds_and_severity
         named = [limit.strip("`").removeprefix("thresholds.") for limit in limits.split(", ")]
         assert title == advice.title
         assert named == [*(advice.thresholds or ("any",))]
-        looks = f", {advice.looks} looks" if advice.looks > 1 else ""
+        looks = f", {advice.evaluations} evaluations" if advice.evaluations > 1 else ""
         assert grave == f"{advice.severity}{looks}"
     assert all(do for *_, do in rows)

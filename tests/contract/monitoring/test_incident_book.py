@@ -1,4 +1,4 @@
-"""ports.IncidentBook over memory and a real MongoDB."""
+"""The book of incidents, in memory and on a real MongoDB."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,6 @@ from tests.kit.incidents import (
     MOST,
     Desk,
     Incident,
-    IncidentBook,
     Kind,
     Life,
     MongoIncidentBook,
@@ -40,17 +39,17 @@ class NodesOfOneTest(MongoNodes):
         return super().control(f"{self._stage}_{collection}")
 
 
-backend = backend_over(IncidentBook)
+backend = backend_over(MongoIncidentBook)
 
 
 @pytest.fixture
-def books(backend: Backend) -> Callable[[], IncidentBook]:
+def books(backend: Backend) -> Callable[[], MongoIncidentBook]:
     """The book of one stage, as each of its environments opens it."""
-    return lambda: backend.another(IncidentBook)
+    return lambda: backend.another(MongoIncidentBook)
 
 
 @pytest.fixture
-def book(books: Callable[[], IncidentBook]) -> IncidentBook:
+def book(books: Callable[[], MongoIncidentBook]) -> MongoIncidentBook:
     return books()
 
 
@@ -77,12 +76,12 @@ def an_incident(number: int = 0, **changes: object) -> Incident:
     return Incident(**{**facts, **changes})
 
 
-def test_a_new_book_is_empty(book: IncidentBook):
+def test_a_new_book_is_empty(book: MongoIncidentBook):
     assert (book.read().incidents, book.read().desk) == ((), Desk())
     assert book.find(None, open_only=False, before=None, limit=10) == []
 
 
-def test_another_environment_reads_what_one_has_written(books: Callable[[], IncidentBook]):
+def test_another_environment_reads_what_one_has_written(books: Callable[[], MongoIncidentBook]):
     desk = Desk(
         people=Sent(sent_at=(NOW, NOW + MINUTE), summed_at=NOW), phones=Sent(sent_at=(NOW,))
     )
@@ -95,7 +94,7 @@ def test_another_environment_reads_what_one_has_written(books: Callable[[], Inci
     assert found.desk == desk
 
 
-def test_what_is_written_again_takes_the_place_of_what_was(book: IncidentBook):
+def test_what_is_written_again_takes_the_place_of_what_was(book: MongoIncidentBook):
     book.write([an_incident(1)], Desk())
     later = an_incident(1, said="13 wait", life=Life.OVER, over_at=NOW + MINUTE)
 
@@ -104,7 +103,7 @@ def test_what_is_written_again_takes_the_place_of_what_was(book: IncidentBook):
     assert book.read().incidents == (later,)
 
 
-def test_one_thing_is_never_two_incidents(book: IncidentBook):
+def test_one_thing_is_never_two_incidents(book: MongoIncidentBook):
     book.write([an_incident(1)], Desk())
     again = replace(an_incident(1), id="f" * 24)
 
@@ -113,7 +112,7 @@ def test_one_thing_is_never_two_incidents(book: IncidentBook):
     assert book.read().incidents == (again,)
 
 
-def test_what_is_past_is_kept_for_people_and_not_read_for_the_next_look(book: IncidentBook):
+def test_what_is_past_is_kept_for_people_and_not_read_for_the_next_look(book: MongoIncidentBook):
     over = an_incident(1, life=Life.OVER, over_at=NOW + MINUTE)
     book.write([over, an_incident(2)], Desk())
 
@@ -125,7 +124,7 @@ def test_what_is_past_is_kept_for_people_and_not_read_for_the_next_look(book: In
     assert book.find(None, open_only=True, before=None, limit=9) == [an_incident(2)]
 
 
-def test_what_was_only_suspected_leaves_nothing_behind(book: IncidentBook):
+def test_what_was_only_suspected_leaves_nothing_behind(book: MongoIncidentBook):
     suspected = an_incident(1, life=Life.SUSPECTED, opened_at=None)
     book.write([suspected], Desk())
     assert book.read().incidents == (suspected,)
@@ -137,7 +136,7 @@ def test_what_was_only_suspected_leaves_nothing_behind(book: IncidentBook):
     assert book.find(None, open_only=False, before=None, limit=9) == []
 
 
-def test_the_past_of_a_thing_that_is_back_does_not_end_what_it_is_now(book: IncidentBook):
+def test_the_past_of_a_thing_that_is_back_does_not_end_what_it_is_now(book: MongoIncidentBook):
     old = an_incident(1, life=Life.OVER, over_at=NOW)
     new = replace(an_incident(1), id="f" * 24)
 
@@ -147,7 +146,7 @@ def test_the_past_of_a_thing_that_is_back_does_not_end_what_it_is_now(book: Inci
     assert len(book.find(None, open_only=False, before=None, limit=9)) == 2
 
 
-def test_tenants_find_their_own_and_nobody_elses(book: IncidentBook):
+def test_tenants_find_their_own_and_nobody_elses(book: MongoIncidentBook):
     mine = an_incident(1)
     theirs = an_incident(2, place=Place(tenant="rival", biz="docs"))
     ours = an_incident(3, kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"))
@@ -162,7 +161,7 @@ def test_tenants_find_their_own_and_nobody_elses(book: IncidentBook):
     assert len(book.find(None, open_only=False, before=None, limit=9)) == 4
 
 
-def test_pages_follow_each_other_without_a_gap_also_within_one_moment(book: IncidentBook):
+def test_pages_follow_each_other_without_a_gap_also_within_one_moment(book: MongoIncidentBook):
     incidents = [an_incident(n, opened_at=NOW + (n // 3) * MINUTE) for n in range(9)]
     book.write(incidents, Desk())
     past = [replace(each, life=Life.OVER, over_at=NOW) for each in incidents[:4]]
@@ -176,7 +175,7 @@ def test_pages_follow_each_other_without_a_gap_also_within_one_moment(book: Inci
     assert seen == [each.id for each in reversed(incidents)]
 
 
-def test_a_storm_of_as_many_as_are_followed_is_written_and_read_in_time(book: IncidentBook):
+def test_a_storm_of_as_many_as_are_followed_is_written_and_read_in_time(book: MongoIncidentBook):
     storm = [an_incident(n, said="w" * 500) for n in range(MOST)]
 
     book.write(storm, Desk())
@@ -189,7 +188,7 @@ def test_a_storm_of_as_many_as_are_followed_is_written_and_read_in_time(book: In
     assert book.read().incidents == ()
 
 
-def test_one_holder_at_a_time_has_the_lock(books: Callable[[], IncidentBook]):
+def test_one_holder_at_a_time_has_the_lock(books: Callable[[], MongoIncidentBook]):
     one, other = books(), books()
 
     assert one.acquire_lock("one", NOW, TERM)
@@ -199,7 +198,7 @@ def test_one_holder_at_a_time_has_the_lock(books: Callable[[], IncidentBook]):
     assert other.acquire_lock("other", NOW + TERM / 2, TERM)
 
 
-def test_the_lock_of_a_vanished_holder_expires(books: Callable[[], IncidentBook]):
+def test_the_lock_of_a_vanished_holder_expires(books: Callable[[], MongoIncidentBook]):
     assert books().acquire_lock("gone", NOW, TERM)
 
     assert books().acquire_lock("next", NOW + TERM, TERM)
@@ -207,7 +206,7 @@ def test_the_lock_of_a_vanished_holder_expires(books: Callable[[], IncidentBook]
     assert not books().acquire_lock("third", NOW + TERM, TERM)
 
 
-def test_writing_does_not_touch_the_lock(books: Callable[[], IncidentBook]):
+def test_writing_does_not_touch_the_lock(books: Callable[[], MongoIncidentBook]):
     book = books()
     book.write([an_incident()], Desk())
     assert book.acquire_lock("one", NOW, TERM)

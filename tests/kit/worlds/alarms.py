@@ -8,11 +8,9 @@ from tests.fakes.incidents import MemoryIncidentBook, MemoryNotifier
 from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
 from tests.kit.incidents import (
     ROOM,
-    AlarmingPorts,
-    Memory,
+    IncidentMonitor,
     Room,
     Word,
-    alarm,
 )
 from tests.kit.kernel import (
     QueueKey,
@@ -63,7 +61,7 @@ class Stand:
         self.warned = Warned()
         self.now = START
         self.call_takes = timedelta()
-        self.environments: dict[str, Memory] = {}
+        self.environments: dict[str, IncidentMonitor] = {}
         self.tree = Tree(
             revision="1",
             stage=Stage(alarms=LIMITS),
@@ -75,7 +73,7 @@ class Stand:
         self.now += self.call_takes
         return self.now
 
-    def look(
+    def evaluate(
         self,
         *late: str,
         down: str = "",
@@ -104,16 +102,19 @@ class Stand:
             stray_requests=0,
             parts=(NodeHealth(part="redis", name="redis", up=not down, error=down or None),),
         )
-        ports = AlarmingPorts(
-            book=self.book,
-            notifier=self.notifier,
-            metrics=self.metrics,
-            clock=self.clock,
-            stage="test",
-            room=self.room,
-        )
-        memory = self.environments.setdefault(by, Memory())
-        return alarm(ports, memory, sample, self.tree, by)
+        if by not in self.environments:
+            self.environments[by] = IncidentMonitor(
+                book=self.book,
+                notifier=self.notifier,
+                metrics=self.metrics,
+                clock=self.clock,
+                stage="test",
+                by=by,
+                room=self.room,
+            )
+        monitor = self.environments[by]
+        monitor.book, monitor.notifier = self.book, self.notifier
+        return monitor.update(sample, self.tree)
 
     @property
     def subjects(self) -> list[str]:

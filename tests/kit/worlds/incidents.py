@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from tests.kit.config import AlarmLimits
 from tests.kit.incidents import (
     ROOM,
+    Evaluation,
     Finding,
     Incident,
     Kind,
     Life,
-    Look,
     NotificationState,
     Place,
     Room,
@@ -32,8 +32,8 @@ def a_finding(kind: Kind = Kind.BACKLOG, place: Place = DOCS, **changes: object)
     return Finding(kind=kind, place=place, **{**facts, **changes})
 
 
-def an_evaluation(*findings: Finding, unknown: tuple[Finding, ...] = ()) -> Look:
-    return Look(findings=findings, unknown=frozenset(each.key for each in unknown))
+def an_evaluation(*findings: Finding, unknown: tuple[Finding, ...] = ()) -> Evaluation:
+    return Evaluation(findings=findings, unknown=frozenset(each.key for each in unknown))
 
 
 def an_incident(number: int, tenant: str = "acme", **changes: object) -> Incident:
@@ -80,11 +80,11 @@ class Story:
         self.machines: list[tuple[int, Word]] = []
         self.minute = 0
 
-    def look(self, *looks: Look) -> "Story":
-        for look in looks:
+    def evaluate(self, *evaluations: Evaluation) -> "Story":
+        for evaluation in evaluations:
             self.minute += 1
             self.now += MINUTE
-            self.known = step(self.known, look, self.now, self.limits, self.room)
+            self.known = step(self.known, evaluation, self.now, self.limits, self.room)
             if self.reachable:
                 self.notify()
         return self
@@ -101,7 +101,7 @@ class Story:
             self.known[key] = incident
 
     def run(self, signs: Iterable[str]) -> "Story":
-        return self.look(*(LOOKS[sign] for sign in signs))
+        return self.evaluate(*(LOOKS[sign] for sign in signs))
 
     @property
     def one(self) -> Incident:

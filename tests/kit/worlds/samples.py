@@ -2,7 +2,7 @@
 
 from tests.kit.config import Stage, Tenant, Thresholds, Tree
 from tests.kit.fleet import Ticked
-from tests.kit.incidents import Kind, Look
+from tests.kit.incidents import Evaluation, Kind
 from tests.kit.kernel import QueueKey
 from tests.kit.monitoring import QueueSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth, Rates
@@ -50,10 +50,10 @@ def a_part(part: str = "mongodb", name: str = "main", **figures: float) -> NodeH
     return NodeHealth(part=part, name=name, up=True, figures=figures)
 
 
-def kinds(look: Look) -> set[Kind]:
-    return {finding.kind for finding in look.findings}
+def kinds(evaluation: Evaluation) -> set[Kind]:
+    return {finding.kind for finding in evaluation.findings}
 
 
-def the(look: Look, kind: Kind):
-    [finding] = [each for each in look.findings if each.kind is kind]
+def the(evaluation: Evaluation, kind: Kind):
+    [finding] = [each for each in evaluation.findings if each.kind is kind]
     return finding

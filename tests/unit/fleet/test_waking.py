@@ -15,9 +15,9 @@ def stand() -> Stand:
 
 def test_phones_are_woken_by_what_is_critical_alone(stand: Stand):
     for _ in range(3):
-        stand.look("b0", down="no answer")
+        stand.evaluate("b0", down="no answer")
     for _ in range(4):
-        stand.look()
+        stand.evaluate()
 
     assert [each.severity for each in stand.sent.woken] == [Severity.CRITICAL] * 2
     assert [each.words for each in stand.sent.woken] == [OPENED, RECOVERED]
@@ -26,22 +26,22 @@ def test_phones_are_woken_by_what_is_critical_alone(stand: Stand):
 
 def test_phones_that_cannot_be_reported_are_reported_later_and_people_not_again(stand: Stand):
     stand.notifier.faults = {"notify_phones": "before"}
-    looks = [stand.look(down="no answer") for _ in range(4)]
-    assert [each.failed for each in looks] == [0, 1, 1, 1]
-    assert (stand.sent.woken, looks[-1].owed) == ([], 1)
+    evaluations = [stand.evaluate(down="no answer") for _ in range(4)]
+    assert [each.failed for each in evaluations] == [0, 1, 1, 1]
+    assert (stand.sent.woken, evaluations[-1].owed) == ([], 1)
 
     stand.notifier.faults = {}
-    looks = [stand.look(down="no answer", by="another") for _ in range(3)]
+    evaluations = [stand.evaluate(down="no answer", by="another") for _ in range(3)]
 
     assert [each.words for each in stand.sent.woken] == [OPENED]
     assert stand.words() == [OPENED]
-    assert [each.owed for each in looks] == [0, 0, 0]
+    assert [each.owed for each in evaluations] == [0, 0, 0]
 
 
 def test_a_storm_wakes_phones_once(stand: Stand):
     stand.tree = replace(stand.tree, stage=Stage(alarms=replace(LIMITS, singly=1)))
     for _ in range(3):
-        stand.look(*BIZS, down="no answer")
+        stand.evaluate(*BIZS, down="no answer")
 
     [notification], [woken] = stand.sent.notifications, stand.sent.woken
     assert "CRITICAL: 9 new" in notification.subject

@@ -23,7 +23,7 @@ from tests.kit.fleet import (
     needed_workers,
     seconds_left,
 )
-from tests.kit.incidents import Kind, judge
+from tests.kit.incidents import Kind, evaluate
 from tests.kit.monitoring import QueueSample
 from tests.kit.queue import Depth, before, rates
 from tests.kit.worlds.samples import QUEUE_KEY, a_queue_key, a_sample, a_tree
@@ -106,7 +106,7 @@ def test_the_alarm_says_what_the_evaluation_says():
     tree = a_tree({"planned_seconds": 600.0})
     for seen in list(simulated(lambda second: 20_000 * (not second), 30, 700))[::30]:
         at = datetime.fromtimestamp(seen.second, UTC)
-        [finding] = judge(a_sample(seen.sample(), at=at), None, tree).findings
+        [finding] = evaluate(a_sample(seen.sample(), at=at), None, tree).findings
         assert finding.kind is Kind.WILL_BE_LATE
         if seen.second - START > 60:
             assert finding.value == pytest.approx(667, abs=1)

@@ -40,7 +40,7 @@ def stand() -> Stand:
 
 def test_an_incident_is_reported_once_and_so_is_its_end(stand: Stand):
     for late in (["b0"], ["b0"], ["b0"], [], [], []):
-        stand.look(*late)
+        stand.evaluate(*late)
 
     assert stand.words() == [OPENED, RECOVERED]
     assert [bulletin.tenant for bulletin in stand.sent.bulletins] == ["acme", "acme"]
@@ -48,7 +48,7 @@ def test_an_incident_is_reported_once_and_so_is_its_end(stand: Stand):
 
 
 def test_each_kind_of_finding_is_a_metric_of_the_stage(stand: Stand):
-    stand.look("b0")
+    stand.evaluate("b0")
 
     assert stand.metrics.value("FindingOldestWaiting") == [1]
     assert stand.metrics.value("FindingPartDown") == [0]
@@ -58,60 +58,60 @@ def test_each_kind_of_finding_is_a_metric_of_the_stage(stand: Stand):
 
 def test_the_metric_stays_while_nobody_can_say_that_an_incident_is_over(stand: Stand):
     metric = "FindingOldestWaiting"
-    stand.look(read=False)
+    stand.evaluate(read=False)
     assert stand.metrics.value(metric) == [0]
 
     for by in ("one", "two"):
-        stand.look("b0", by=by)
+        stand.evaluate("b0", by=by)
     for by in ("one", "fresh"):
         stand.metrics.put_metrics.clear()
-        stand.look(read=False, by=by)
+        stand.evaluate(read=False, by=by)
         assert stand.metrics.value(metric) == [1]
 
     stand.metrics.put_metrics.clear()
     for _ in range(3):
-        stand.look()
+        stand.evaluate()
     assert stand.metrics.value(metric) == [0, 0, 0]
     stand.metrics.put_metrics.clear()
-    stand.look(read=False)
+    stand.evaluate(read=False)
     assert stand.metrics.value(metric) == [0]
 
 
 def test_another_environment_goes_on_where_one_has_ended(stand: Stand):
-    stand.look("b0", by="one")
-    stand.look("b0", by="two")
-    stand.look("b0", by="three")
+    stand.evaluate("b0", by="one")
+    stand.evaluate("b0", by="two")
+    stand.evaluate("b0", by="three")
     for by in ("four", "five"):
-        stand.look(by=by)
+        stand.evaluate(by=by)
 
     assert stand.words() == [OPENED, RECOVERED]
 
 
 def test_two_evaluations_at_once_notify_once(stand: Stand):
-    stand.look("b0")
+    stand.evaluate("b0")
     stand.book.acquire_lock("another", stand.now + MINUTE, timedelta(seconds=50))
 
-    alarmed = stand.look("b0")
+    alarmed = stand.evaluate("b0")
 
     assert not alarmed.mine
     assert stand.sent.notifications == []
     stand.book.release_lock("another")
-    assert stand.look("b0").sent == 2
+    assert stand.evaluate("b0").sent == 2
 
 
 def test_with_the_home_node_away_memory_carries_on_and_nothing_is_reported_twice(stand: Stand):
-    stand.look("b0")
-    stand.look("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
     stand.book.faults = {"*": "before"}
     for _ in range(10):
-        stand.look("b0")
+        stand.evaluate("b0")
     for _ in range(3):
-        stand.look("b1")
+        stand.evaluate("b1")
     assert stand.words() == [OPENED, RECOVERED, OPENED]
 
     stand.book.faults = {}
-    stand.look("b1")
-    stand.look("b1", by="fresh")
+    stand.evaluate("b1")
+    stand.evaluate("b1", by="fresh")
 
     assert stand.words() == [OPENED, RECOVERED, OPENED]
     present = {each.place.biz: each.life for each in stand.book.read().incidents}
@@ -120,13 +120,13 @@ def test_with_the_home_node_away_memory_carries_on_and_nothing_is_reported_twice
 
 def test_one_that_starts_without_a_book_reports_of_what_it_finds_once_more(stand: Stand):
     for _ in range(3):
-        stand.look("b0", by="one")
+        stand.evaluate("b0", by="one")
     stand.book.faults = {"*": "before"}
     for _ in range(5):
-        stand.look("b0", by="cold")
+        stand.evaluate("b0", by="cold")
     stand.book.faults = {}
     for _ in range(5):
-        stand.look("b0", by="cold")
+        stand.evaluate("b0", by="cold")
 
     assert stand.words() == [OPENED, OPENED]
 
@@ -140,24 +140,24 @@ def test_without_a_configuration_there_is_no_home_node_and_still_alarms(stand: S
             return refuse
 
     stand.book = Unconfigured()  # type: ignore[assignment]
-    stand.look("b0")
-    stand.look("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
 
     assert stand.words() == [OPENED]
 
 
 def test_what_could_not_be_sent_goes_out_with_a_later_evaluation_and_once(stand: Stand):
     stand.notifier.faults = {"*": "before"}
-    looks = [stand.look("b0") for _ in range(6)]
-    assert [each.failed for each in looks] == [0, 2, 2, 2, 2, 2]
-    assert (stand.sent.notifications, looks[-1].owed) == ([], 1)
+    evaluations = [stand.evaluate("b0") for _ in range(6)]
+    assert [each.failed for each in evaluations] == [0, 2, 2, 2, 2, 2]
+    assert (stand.sent.notifications, evaluations[-1].owed) == ([], 1)
     assert stand.metrics.value("MessagesFailed")[-1] == 2
 
     stand.notifier.faults = {}
-    looks = [stand.look("b0") for _ in range(3)]
+    evaluations = [stand.evaluate("b0") for _ in range(3)]
 
     assert stand.words() == [OPENED]
-    assert [each.owed for each in looks] == [0, 0, 0]
+    assert [each.owed for each in evaluations] == [0, 0, 0]
 
 
 class Picky(MemoryNotifier):
@@ -182,10 +182,10 @@ class Picky(MemoryNotifier):
 
 def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(stand: Stand):
     stand.notifier = stand.sent = Picky("acme/b1", '"b1"')
-    looks = [stand.look("b0", "b1", "b2") for _ in range(4)]
+    evaluations = [stand.evaluate("b0", "b1", "b2") for _ in range(4)]
 
-    assert [each.failed for each in looks] == [0, 2, 0, 0]
-    assert looks[-1].owed == 0
+    assert [each.failed for each in evaluations] == [0, 2, 0, 0]
+    assert evaluations[-1].owed == 0
     assert stand.words() == [OPENED] * 3
     [bare] = [each for each in stand.sent.notifications if "biz" not in each.subject]
     assert "1 incident" in bare.subject
@@ -197,43 +197,43 @@ def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(st
 def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_on(stand: Stand):
     stand.notifier = stand.sent = Picky("waits too long", "oldest_waiting")
     for _ in range(2):
-        stand.look("b0", "b1")
-    last = stand.look("b0", "b1", down="no answer")
-    last = stand.look("b0", "b1", down="no answer")
+        stand.evaluate("b0", "b1")
+    last = stand.evaluate("b0", "b1", down="no answer")
+    last = stand.evaluate("b0", "b1", down="no answer")
 
     [subject] = [each.subject for each in stand.sent.notifications]
     assert "CRITICAL: redis" in subject
     assert (last.failed, last.owed) == (3, 2)
     stand.sent.words = ()
-    assert stand.look("b0", "b1", down="no answer").owed == 0
+    assert stand.evaluate("b0", "b1", down="no answer").owed == 0
 
 
 def test_half_done_is_finished_without_notifying_the_other_half_again(stand: Stand):
     stand.notifier.faults = {"notify_machines": "before"}
-    stand.look("b0")
-    stand.look("b0")
-    stand.look("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
     assert (len(stand.sent.notifications), len(stand.sent.bulletins)) == (1, 0)
 
     stand.notifier.faults = {"notify_people": "before"}
-    stand.look("b0")
+    stand.evaluate("b0")
 
     assert (len(stand.sent.notifications), len(stand.sent.bulletins)) == (1, 1)
 
 
 def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
     stand.notifier.faults = {"notify_people": "after"}
-    stand.look("b0")
-    stand.look("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
     stand.notifier.faults = {}
-    stand.look("b0")
-    stand.look("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
 
     assert stand.words() == [OPENED, OPENED]
 
 
 def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
-    stand.look("b0")
+    stand.evaluate("b0")
     written = 0
     write = stand.book.part.write
 
@@ -246,18 +246,18 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
 
     stand.book.part.write = dies_at_the_second
     with pytest.raises(SystemExit):
-        stand.look("b0", by="dying")
+        stand.evaluate("b0", by="dying")
     stand.book.part.write = write
     assert stand.words() == [OPENED]
 
-    stand.look("b0", by="next")
-    stand.look("b0", by="next")
+    stand.evaluate("b0", by="next")
+    stand.evaluate("b0", by="next")
 
     assert stand.words() == [OPENED, OPENED]
 
 
 def test_a_note_that_could_not_be_written_is_written_with_the_next_evaluation(stand: Stand):
-    stand.look("b0")
+    stand.evaluate("b0")
     write, failing = stand.book.part.write, [False, True]
 
     def once_fails(*arguments: Any) -> None:
@@ -266,21 +266,21 @@ def test_a_note_that_could_not_be_written_is_written_with_the_next_evaluation(st
         write(*arguments)
 
     stand.book.part.write = once_fails
-    stand.look("b0")
-    stand.look("b0")
-    stand.look("b0", by="another")
+    stand.evaluate("b0")
+    stand.evaluate("b0")
+    stand.evaluate("b0", by="another")
 
     assert stand.words() == [OPENED]
 
 
 def test_slow_messages_do_not_take_the_time_of_the_evaluations(stand: Stand):
-    stand.look("b0", "b1", "b2")
+    stand.evaluate("b0", "b1", "b2")
     stand.call_takes = PATIENCE * 0.4
-    alarmed = stand.look("b0", "b1", "b2")
+    alarmed = stand.evaluate("b0", "b1", "b2")
     assert alarmed.owed > 0
 
     stand.call_takes = timedelta()
-    stand.look("b0", "b1", "b2")
+    stand.evaluate("b0", "b1", "b2")
 
     assert stand.words() == [OPENED] * 3
 
@@ -288,22 +288,22 @@ def test_slow_messages_do_not_take_the_time_of_the_evaluations(stand: Stand):
 def test_a_host_that_is_crowded_out_of_the_evaluation_has_not_recovered(stand: Stand):
     bad = HostSample(host="shop.example", strained=30, throttled=True, strain=9)
     for _ in range(5):
-        stand.look(hosts=(bad,))
+        stand.evaluate(hosts=(bad,))
     for _ in range(9):
-        last = stand.look(hosts=(HostSample(host="other.example"),))
+        last = stand.evaluate(hosts=(HostSample(host="other.example"),))
     assert (last.open, stand.words()) == (1, [OPENED])
 
     for _ in range(2):
-        last = stand.look(hosts=(HostSample(host="shop.example", answered=3),))
+        last = stand.evaluate(hosts=(HostSample(host="shop.example", answered=3),))
 
     assert (last.open, stand.words()) == (0, [OPENED, RECOVERED])
 
 
 def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
     for _ in range(3):
-        stand.look(*BIZS, down="no answer")
+        stand.evaluate(*BIZS, down="no answer")
     for _ in range(8):
-        stand.look()
+        stand.evaluate()
 
     first, second = stand.sent.notifications
     assert "CRITICAL: 9 new" in first.subject
@@ -315,13 +315,13 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
 def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
     stand = Stand(Room(most=2, reserve=0))
     for late in (["b0", "b1"], ["b0", "b1"]):
-        stand.look(*late)
+        stand.evaluate(*late)
     stand.notifier.faults["*"] = "before"
-    stand.look("b0", "b1", down="no answer")
+    stand.evaluate("b0", "b1", down="no answer")
     stand.notifier.faults.clear()
 
-    stand.look("b0", "b1", down="no answer", by="another")
-    stand.look("b0", "b1", down="no answer", by="another")
+    stand.evaluate("b0", "b1", down="no answer", by="another")
+    stand.evaluate("b0", "b1", down="no answer", by="another")
 
     entries = [
         (entry["place"]["biz"] or entry["place"]["part"], entry["event"])
@@ -343,8 +343,8 @@ def test_what_there_was_no_room_for_is_reported_as_ended_and_is_past():
 
 
 def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stand: Stand):
-    stand.look("b0", down="no answer")
-    stand.look("b0", down="no answer")
+    stand.evaluate("b0", down="no answer")
+    stand.evaluate("b0", down="no answer")
 
     def read(tenant: str, **options: Any) -> list[str]:
         wanted = {"open_only": True, "cursor": None, "limit": 10, **options}
@@ -357,19 +357,19 @@ def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stand: Stan
 
 
 def test_pages_of_incidents_follow_each_other(stand: Stand):
-    stand.look(*BIZS)
-    stand.look(*BIZS)
-    seen, cursor = [], None
+    stand.evaluate(*BIZS)
+    stand.evaluate(*BIZS)
+    found_kinds, cursor = [], None
     while True:
         page = list_incidents(
             stand.book, stand.tree, "acme", open_only=False, cursor=cursor, limit=3
         )
-        seen += [each.place.biz for each in page.items]
+        found_kinds += [each.place.biz for each in page.items]
         cursor = page.cursor
         if not page.more:
             break
 
-    assert sorted(seen) == list(BIZS)
+    assert sorted(found_kinds) == list(BIZS)
 
 
 faults = st.sampled_from(["", "before", "after"])
@@ -385,12 +385,12 @@ def test_through_any_outages_everything_is_reported_in_the_end(history):
         stand.book.faults = {call: book} if book else {}
         stand.notifier.faults = {"*": notifier} if notifier else {}
         # While the book is away one environment carries on; what it tells, others do not know.
-        stand.look(*(["b0"] if bad else []), by="a" if any(each[1] for each in history) else by)
+        stand.evaluate(*(["b0"] if bad else []), by="a" if any(each[1] for each in history) else by)
     stand.book.faults = stand.notifier.faults = {}
     for _ in range(3):
-        stand.look("b0", by="a")
+        stand.evaluate("b0", by="a")
     for _ in range(3):
-        last = stand.look("b0", by="a")
+        last = stand.evaluate("b0", by="a")
 
     assert (last.open, last.owed, last.failed) == (1, 0, 0)
     words = [word for notification in stand.sent.notifications for word in notification.words]

@@ -12,11 +12,11 @@ from tests.kit.examples import examples
 from tests.kit.incidents import (
     ADVICE,
     ROOM,
+    Evaluation,
     Finding,
     Incident,
     Kind,
     Life,
-    Look,
     NotificationState,
     Place,
     Room,
@@ -53,20 +53,20 @@ def hosts(count: int) -> list[Finding]:
 def test_a_storm_that_is_over_leaves_room_for_the_node_that_went_with_it():
     story = (
         Story(room=SMALL)
-        .look(*[an_evaluation(*storm(SMALL.most))] * 2)
-        .look(*[an_evaluation()] * 3)
+        .evaluate(*[an_evaluation(*storm(SMALL.most))] * 2)
+        .evaluate(*[an_evaluation()] * 3)
     )
     assert {each.life for each in story.known.values()} == {Life.OVER}
 
-    story.look(an_evaluation(MONGODB), an_evaluation(MONGODB))
+    story.evaluate(an_evaluation(MONGODB), an_evaluation(MONGODB))
 
     assert story.known[MONGODB.key].life is Life.OPEN
 
 
 def test_a_storm_that_is_open_leaves_it_too():
-    story = Story(room=SMALL).look(*[an_evaluation(*storm(2 * SMALL.most))] * 3)
+    story = Story(room=SMALL).evaluate(*[an_evaluation(*storm(2 * SMALL.most))] * 3)
 
-    story.look(*[an_evaluation(*storm(2 * SMALL.most), MONGODB)] * 2)
+    story.evaluate(*[an_evaluation(*storm(2 * SMALL.most), MONGODB)] * 2)
 
     assert story.known[MONGODB.key].life is Life.OPEN
     assert len(story.known) == SMALL.most - SMALL.reserve + 1
@@ -74,9 +74,9 @@ def test_a_storm_that_is_open_leaves_it_too():
 
 def test_more_critical_ones_than_the_reserve_take_the_places_of_warnings():
     lost = storm(SMALL.most - 1, Kind.LEDGER_DIFFERENCE)
-    story = Story(room=SMALL).look(*[an_evaluation(*storm(SMALL.most))] * 2)
+    story = Story(room=SMALL).evaluate(*[an_evaluation(*storm(SMALL.most))] * 2)
 
-    story.look(an_evaluation(*storm(SMALL.most), *lost, MONGODB))
+    story.evaluate(an_evaluation(*storm(SMALL.most), *lost, MONGODB))
 
     followed = {key for key, each in story.known.items() if not each.displaced}
     assert {each.key for each in lost} | {MONGODB.key} == followed
@@ -90,32 +90,32 @@ def test_what_is_over_and_reported_goes_first_then_what_is_suspected_and_who_is_
     )
     story = (
         Story(room=SMALL)
-        .look(*[an_evaluation(*over, *still)] * 2)
-        .look(*[an_evaluation(*still)] * 3)
+        .evaluate(*[an_evaluation(*over, *still)] * 2)
+        .evaluate(*[an_evaluation(*still)] * 3)
     )
-    story.look(an_evaluation(*still, *fresh))
+    story.evaluate(an_evaluation(*still, *fresh))
     assert len(story.known) == full
 
-    story.look(an_evaluation(*still, *fresh, *newer))
+    story.evaluate(an_evaluation(*still, *fresh, *newer))
 
     expected = {each.key for each in (*still, *fresh, *newer)}
     assert story.known.keys() == expected
-    story.look(an_evaluation(*still, *fresh, *newer, *over))
+    story.evaluate(an_evaluation(*still, *fresh, *newer, *over))
     assert story.known.keys() == expected
 
 
 def test_one_tenant_and_all_hosts_have_bounds_of_their_own():
-    look = an_evaluation(
+    evaluation = an_evaluation(
         *storm(ROOM.most, tenants=1), *hosts(ROOM.most), *storm(5, Kind.EXPIRED, tenants=5)
     )
 
-    known = step({}, look, START, LIMITS)
+    known = step({}, evaluation, START, LIMITS)
 
     counted = Counter(each.place.tenant or each.place.part for each in known.values())
     assert counted["t0"] == ROOM.tenants
     assert counted["host"] == ROOM.hosts
     assert all(counted[f"t{number}"] == 1 for number in range(1, 5))
-    assert left_out(known, look) == 2 * ROOM.most + 5 - len(known)
+    assert left_out(known, evaluation) == 2 * ROOM.most + 5 - len(known)
 
 
 def of_tenant(tenant: str, count: int) -> list[Finding]:
@@ -126,17 +126,17 @@ def of_tenant(tenant: str, count: int) -> list[Finding]:
 
 
 def test_no_tenants_hosts_take_more_than_half_of_what_is_free():
-    story = Story(room=SMALL).look(*[an_evaluation(*of_tenant("a", 30))] * 6)
+    story = Story(room=SMALL).evaluate(*[an_evaluation(*of_tenant("a", 30))] * 6)
     assert len(story.known) == SMALL.hosts // 2
 
-    story.look(*[an_evaluation(*of_tenant("a", 30), *of_tenant("rival", 3))] * 6)
+    story.evaluate(*[an_evaluation(*of_tenant("a", 30), *of_tenant("rival", 3))] * 6)
 
     counted = Counter(each.met_by for each in story.known.values())
     assert counted == {"a": SMALL.hosts // 2, "rival": 3}
     assert {each.life for each in story.known.values()} == {Life.OPEN}
     # Who is followed goes on being, whoever met it this time.
     unnamed = [replace(each, met_by="") for each in of_tenant("rival", 3)]
-    story.look(an_evaluation(*of_tenant("a", 30), *unnamed))
+    story.evaluate(an_evaluation(*of_tenant("a", 30), *unnamed))
     assert Counter(each.met_by for each in story.known.values()) == counted
 
 
@@ -154,9 +154,9 @@ def test_one_that_there_is_no_room_for_is_not_open_for_ever():
 def displaced(*, reachable: bool) -> tuple[Story, Finding]:
     """A warning that is open and told of, and then gives way to as many critical ones as fit."""
     light = a_finding()
-    story = Story(room=SMALL).look(an_evaluation(light), an_evaluation(light))
+    story = Story(room=SMALL).evaluate(an_evaluation(light), an_evaluation(light))
     story.reachable = reachable
-    return story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE))), light
+    return story.evaluate(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE))), light
 
 
 def test_whoever_was_reported_of_one_that_there_is_no_room_for_is_reported_of_its_end():
@@ -164,7 +164,7 @@ def test_whoever_was_reported_of_one_that_there_is_no_room_for_is_reported_of_it
 
     assert story.people == story.machines == [(2, Word.OPENED), (3, Word.RECOVERED)]
     assert story.known[light.key].life is Life.OVER
-    story.look(an_evaluation(light))
+    story.evaluate(an_evaluation(light))
     assert light.key not in story.known
 
 
@@ -173,7 +173,7 @@ def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
     grave = storm(SMALL.most, Kind.LEDGER_DIFFERENCE)
     first = story.known[light.key].id
 
-    story.look(*[an_evaluation(light, *grave)] * 30)
+    story.evaluate(*[an_evaluation(light, *grave)] * 30)
     waiting = story.known[light.key]
     assert (waiting.id, waiting.machines.owed) == (first, Word.RECOVERED)
     assert len(story.known) == SMALL.most + 1
@@ -182,35 +182,35 @@ def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
     assert (33, Word.RECOVERED) in story.machines
 
     story.reachable = True
-    story.look(*[an_evaluation(light)] * 6)
+    story.evaluate(*[an_evaluation(light)] * 6)
     assert story.known[light.key].id != first
     assert story.known[light.key].life is Life.OPEN
 
 
 def test_nobody_is_notified_of_the_end_of_what_nobody_was_notified_of():
     light = a_finding()
-    story = Story(room=SMALL, reachable=False).look(an_evaluation(light), an_evaluation(light))
+    story = Story(room=SMALL, reachable=False).evaluate(an_evaluation(light), an_evaluation(light))
 
-    story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
+    story.evaluate(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     assert light.key not in story.known
 
 
 def test_who_may_have_heard_of_its_beginning_is_reported_of_its_end():
     light = a_finding()
-    story = Story(room=SMALL, reachable=False).look(an_evaluation(light), an_evaluation(light))
+    story = Story(room=SMALL, reachable=False).evaluate(an_evaluation(light), an_evaluation(light))
     story.known[light.key] = replace(
         story.known[light.key], machines=tried(story.known[light.key].machines)
     )
 
-    story.look(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
+    story.evaluate(an_evaluation(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     left = story.known[light.key]
     assert (left.people.owed, left.machines) == (None, NotificationState(owed=Word.RECOVERED))
 
 
 def test_of_as_many_as_were_followed_the_end_is_reported_and_of_no_more():
-    story = Story(room=SMALL).look(*[an_evaluation(*storm(SMALL.most))] * 2)
+    story = Story(room=SMALL).evaluate(*[an_evaluation(*storm(SMALL.most))] * 2)
     open_before = [each.id for each in story.known.values()]
     story.reachable = False
 
@@ -219,7 +219,7 @@ def test_of_as_many_as_were_followed_the_end_is_reported_and_of_no_more():
             a_finding(Kind.PART_DOWN, Place(part=name, name=f"n{number}"))
             for number in range(SMALL.most)
         ]
-        story.look(an_evaluation(*grave), an_evaluation(*grave))
+        story.evaluate(an_evaluation(*grave), an_evaluation(*grave))
         assert len(story.known) <= SMALL.most + SMALL.leaving
 
     assert set(open_before) <= {each.id for each in story.known.values() if each.owed}
@@ -273,10 +273,10 @@ def test_a_critical_finding_is_always_followed(known, grave, goes_on):
         for each in known.values()
         if goes_on
     ]
-    look = Look(findings=(*light, *storm(SMALL.most), *found))
+    evaluation = Evaluation(findings=(*light, *storm(SMALL.most), *found))
 
     for minute in range(1, 6):
-        known = step(known, look, START + minute * MINUTE, LIMITS, SMALL)
+        known = step(known, evaluation, START + minute * MINUTE, LIMITS, SMALL)
         assert {each.key for each in found} <= known.keys()
         assert len(known) <= SMALL.most
 

@@ -10,9 +10,9 @@ from tests.kit.config import AlarmLimits
 from tests.kit.incidents import (
     ADVICE,
     RISING,
+    Evaluation,
     Kind,
     Life,
-    Look,
     NotificationState,
     Place,
     Severity,
@@ -26,9 +26,9 @@ from tests.kit.worlds.incidents import (
     BAD,
     BLIND,
     DOCS,
+    EVALUATIONS,
     GOOD,
     LIMITS,
-    LOOKS,
     MINUTE,
     START,
     Story,
@@ -54,10 +54,10 @@ def test_it_opens_after_two_evaluations_with_one_message_and_ends_after_three_wi
 
 def test_a_kind_that_asks_for_more_evaluations_gets_them():
     finding = a_finding(Kind.LEDGER_DIFFERENCE)
-    story = Story().look(*[an_evaluation(finding)] * 4)
+    story = Story().evaluate(*[an_evaluation(finding)] * 4)
     assert story.people == []
 
-    story.look(an_evaluation(finding))
+    story.evaluate(an_evaluation(finding))
 
     assert story.people == [(5, Word.OPENED)]
 
@@ -65,7 +65,7 @@ def test_a_kind_that_asks_for_more_evaluations_gets_them():
 @pytest.mark.parametrize("kind", sorted(RISING))
 def test_what_rises_within_one_evaluation_is_reported_at_once_and_its_end_as_that_of_others(kind):
     finding = a_finding(kind)
-    story = Story().look(an_evaluation(finding), *[an_evaluation()] * 3)
+    story = Story().evaluate(an_evaluation(finding), *[an_evaluation()] * 3)
 
     assert story.people == story.machines == [(1, Word.OPENED), (4, Word.RECOVERED)]
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_seen_is_neither_over_nor_confirmed():
 def test_a_kind_that_nothing_was_seen_of_stays_as_it_is():
     story = Story().run("bb")
 
-    story.look(*[Look(unseen=frozenset({Kind.BACKLOG}))] * 9)
+    story.evaluate(*[Evaluation(unseen=frozenset({Kind.BACKLOG}))] * 9)
 
     assert story.one.life is Life.OPEN
 
@@ -164,8 +164,8 @@ def test_phones_hear_of_what_is_critical_all_that_people_do_and_of_nothing_else(
     down = a_finding(Kind.PART_DOWN, Place(part="redis", name="redis"))
     story = Story()
     for _ in range(200):
-        story.look(an_evaluation(down))
-    story.look(*[an_evaluation()] * 9)
+        story.evaluate(an_evaluation(down))
+    story.evaluate(*[an_evaluation()] * 9)
 
     assert story.phones == story.people
     assert {word for _, word in story.phones} == set(Word)
@@ -181,7 +181,7 @@ def test_what_is_over_but_unreported_is_kept_for_as_long_as_it_takes():
 
 
 def test_the_worst_is_remembered_and_the_latest_is_said():
-    story = Story().look(
+    story = Story().evaluate(
         an_evaluation(a_finding(value=20.0)),
         an_evaluation(a_finding(value=90.0)),
         an_evaluation(a_finding(value=30.0, said="30 wait")),
@@ -264,8 +264,8 @@ def test_whenever_messages_pass_again_all_that_is_open_is_known_to_be(
 @given(limits, st.integers(1, 6), st.integers(1, 6))
 def test_flapping_is_reported_of_ever_more_seldom(given_limits, bad, good):
     hours = 10
-    looks = ("b" * bad + "g" * good) * (hours * 60 // (bad + good))
-    story = Story(replace(given_limits, flap_seconds=3600.0)).run(looks)
+    evaluations = ("b" * bad + "g" * good) * (hours * 60 // (bad + good))
+    story = Story(replace(given_limits, flap_seconds=3600.0)).run(evaluations)
 
     ends = sum(word is Word.RECOVERED for _, word in story.people)
     longest = max(given_limits.good_looks, given_limits.most_good_looks)
@@ -280,9 +280,11 @@ def test_what_one_tenants_biz_does_changes_nothing_for_anothers(history):
     alone, together = Story(), Story()
     for sign in history:
         alone.run(sign)
-        look = LOOKS[sign]
+        evaluation = EVALUATIONS[sign]
         theirs = a_finding(place=other)
-        together.look(Look(findings=(*look.findings, theirs), unknown=look.unknown))
+        together.evaluate(
+            Evaluation(findings=(*evaluation.findings, theirs), unknown=evaluation.unknown)
+        )
 
     mine = {key: each for key, each in together.known.items() if each.place == DOCS}
     assert mine == alone.known

@@ -20,8 +20,8 @@ from tests.kit.incidents import (
     bare_bulletin,
     bare_notification,
     bulletin,
+    evaluate,
     host_place,
-    judge,
     notification,
     part_place,
     summary,
@@ -199,11 +199,11 @@ def test_no_message_carries_a_secret(text):
     error = f"cannot reach {text} now"
     down = NodeHealth(part="redis", name="redis", up=False, error=error)
     unread = (Unread(what="ledger of acme/docs", why=error),)
-    looks = [
-        judge(a_sample(parts=(down,)), None, a_tree()),
-        judge(a_sample(config_refused=error, unread=unread), None, a_tree()),
+    evaluations = [
+        evaluate(a_sample(parts=(down,)), None, a_tree()),
+        evaluate(a_sample(config_refused=error, unread=unread), None, a_tree()),
     ]
-    found = [finding for look in looks for finding in look.findings]
+    found = [finding for evaluation in evaluations for finding in evaluation.findings]
     assert [each.kind for each in found] == [
         Kind.PART_DOWN,
         Kind.CONFIG_REFUSED,
@@ -240,7 +240,7 @@ def test_names_are_said_as_they_are(name):
 
 def test_what_could_not_be_read_is_named_and_why_is_cleaned():
     unread = (Unread(what="ledger of acme/token", why="password: hunter2 is wrong"),)
-    [finding] = judge(a_sample(unread=unread), None, a_tree()).findings
+    [finding] = evaluate(a_sample(unread=unread), None, a_tree()).findings
 
     assert finding.said == "ledger of acme/token: password: *** is wrong"
     said = an_incident(1, kind=finding.kind, place=finding.place, said=finding.said)

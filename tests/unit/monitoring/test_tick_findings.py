@@ -10,8 +10,8 @@ from tests.kit.incidents import (
     SCHEDULER,
     Kind,
     Place,
+    evaluate,
     faults_in_words,
-    judge,
     key_of,
     tick_findings,
 )
@@ -69,20 +69,20 @@ def test_faults_that_somebody_bears_with_are_not_found():
 
 
 def test_an_evaluation_has_it_as_a_finding_of_the_scheduler():
-    look = judge(a_sample(ticked=Ticked(seconds_ago=600.0)), None, a_tree())
+    evaluation = evaluate(a_sample(ticked=Ticked(seconds_ago=600.0)), None, a_tree())
 
-    assert the(look, Kind.SCHEDULER_FAULTS).place == SCHEDULER == Place(part="scheduler")
+    assert the(evaluation, Kind.SCHEDULER_FAULTS).place == SCHEDULER == Place(part="scheduler")
     assert Kind.SCHEDULER_FAULTS not in kinds(
-        judge(a_sample(ticked=Ticked(seconds_ago=1.0)), None, a_tree())
+        evaluate(a_sample(ticked=Ticked(seconds_ago=1.0)), None, a_tree())
     )
 
 
 @pytest.mark.parametrize("ticked", [None, Ticked()], ids=["not read", "none yet"])
 def test_where_it_was_not_read_or_may_still_come_nobody_knows(ticked):
-    look = judge(a_sample(ticked=ticked), None, a_tree())
+    evaluation = evaluate(a_sample(ticked=ticked), None, a_tree())
 
-    assert key_of(Kind.SCHEDULER_FAULTS, SCHEDULER) in look.unknown
-    assert Kind.SCHEDULER_FAULTS not in kinds(look)
+    assert key_of(Kind.SCHEDULER_FAULTS, SCHEDULER) in evaluation.unknown
+    assert Kind.SCHEDULER_FAULTS not in kinds(evaluation)
 
 
 ticks = st.builds(

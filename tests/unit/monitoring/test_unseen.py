@@ -1,6 +1,15 @@
 """What a look did not meet: neither over nor confirmed."""
 
-from tests.kit.incidents import Finding, Kind, Life, Look, Place, hosts_to_watch, judge, unseen
+from tests.kit.incidents import (
+    Evaluation,
+    Finding,
+    Kind,
+    Life,
+    Place,
+    evaluate,
+    hosts_to_watch,
+    unseen,
+)
 from tests.kit.monitoring import HostSample, Sample
 from tests.kit.queue import NodeHealth
 from tests.kit.worlds.incidents import START, Story, a_finding, an_evaluation
@@ -16,11 +25,11 @@ UNLISTED = NodeHealth(part="redis", name="redis", up=False, error="no node answe
 
 
 def opened(*findings: Finding) -> Story:
-    return Story().look(*[an_evaluation(*findings)] * 5)
+    return Story().evaluate(*[an_evaluation(*findings)] * 5)
 
 
 def blind(story: Story, sample: Sample) -> frozenset[str]:
-    return unseen(story.known.values(), sample, judge(sample, None, a_tree()))
+    return unseen(story.known.values(), sample, evaluate(sample, None, a_tree()))
 
 
 def test_a_host_that_was_not_met_is_unknown_and_one_that_was_is_not():
@@ -52,17 +61,17 @@ def test_nothing_is_both_found_and_unknown_and_what_is_over_may_be_forgotten():
     story = opened(NODE)
     assert unseen(story.known.values(), Sample(at=START), an_evaluation(NODE)) == frozenset()
 
-    story.look(*[an_evaluation()] * 5)
+    story.evaluate(*[an_evaluation()] * 5)
 
     assert story.one.life is Life.OVER
-    assert unseen(story.known.values(), Sample(at=START), Look()) == frozenset()
+    assert unseen(story.known.values(), Sample(at=START), Evaluation()) == frozenset()
 
 
 def test_hosts_with_incidents_are_asked_for_by_name_until_these_are_over():
     story = opened(SHOP, NODE)
     assert hosts_to_watch(story.known.values()) == ["shop.example"]
 
-    story.look(*[an_evaluation(NODE)] * 5)
+    story.evaluate(*[an_evaluation(NODE)] * 5)
 
     assert hosts_to_watch(story.known.values()) == []
 

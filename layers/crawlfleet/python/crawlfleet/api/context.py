@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
     from crawlfleet.monitoring.fleet_view import HostPorts
-    from crawlfleet.monitoring.incidents.service import IncidentBook
+    from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
     from crawlfleet.monitoring.models import Vitals
     from crawlfleet.monitoring.sampler import SamplingPorts
     from crawlfleet.requests.dead_letters.service import DeadLetters
@@ -72,7 +72,7 @@ class Context(Protocol):
     @property
     def sampling(self) -> "SamplingPorts": ...
     @property
-    def incidents(self) -> "IncidentBook": ...
+    def incidents(self) -> "MongoIncidentBook": ...
 
     def now(self) -> datetime:
         """Tell the time."""

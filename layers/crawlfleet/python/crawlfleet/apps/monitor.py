@@ -29,7 +29,7 @@ from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
 from crawlfleet.monitoring.incidents.detectors import hosts_to_watch
 from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
-from crawlfleet.monitoring.incidents.service import AlarmingPorts, Memory, alarm
+from crawlfleet.monitoring.incidents.service import IncidentMonitor
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.metrics import Emitter
 from crawlfleet.monitoring.models import Sample, UnplacedJob, Unread
@@ -42,37 +42,22 @@ from crawlfleet.requests.queue.stats import NodeHealth
 _NOTHING = Tree(revision="", stage=Stage(), tenants={}, bizs={})
 
 
-class Alarms:
-    """The incidents as this environment goes on with them, look by look."""
-
-    def __init__(self, parts: Parts, metrics: MetricSink) -> None:
-        settings = parts.settings
-        self._ports = AlarmingPorts(
-            book=MongoIncidentBook(parts.nodes),
-            notifier=SnsNotifier(
-                settings.people_topic,
-                settings.machines_topic,
-                settings.phones_topic,
-                connect=parts.outside.client,
-            ),
-            metrics=metrics,
-            clock=parts.now,
-            stage=settings.stage,
-        )
-        self._memory = Memory()
-        self._by = f"monitor-{uuid4().hex[:12]}"
-
-    def watched(self) -> list[str]:
-        """Hosts that have incidents, as far as this environment knows: the look asks for them."""
-        return hosts_to_watch(self._memory.incidents.values())
-
-    def before(self) -> Sample | None:
-        """The look before, as far as this environment knows."""
-        return self._memory.before
-
-    def look(self, seen: Sample, tree: Tree | None) -> None:
-        """Go on by one look; see monitoring.incidents.service."""
-        alarm(self._ports, self._memory, seen, _NOTHING if tree is None else tree, self._by)
+def incident_monitor(parts: Parts, metrics: MetricSink) -> IncidentMonitor:
+    """Make what follows the incidents in this environment."""
+    settings = parts.settings
+    return IncidentMonitor(
+        book=MongoIncidentBook(parts.nodes),
+        notifier=SnsNotifier(
+            settings.people_topic,
+            settings.machines_topic,
+            settings.phones_topic,
+            connect=parts.outside.client,
+        ),
+        metrics=metrics,
+        clock=parts.now,
+        stage=settings.stage,
+        by=f"monitor-{uuid4().hex[:12]}",
+    )
 
 
 #: A job that no worker suited is told of for so long; so many at most, and as many that wait.
@@ -176,7 +161,7 @@ class Monitor:
         self._parts = parts
         metrics = EmfMetrics(parts.settings.stage)
         self._emitter = Emitter(metrics)
-        self._alarms = Alarms(parts, metrics)
+        self._incidents = incident_monitor(parts, metrics)
 
     @cached_property
     def _ports(self) -> SamplingPorts:
@@ -195,11 +180,11 @@ class Monitor:
                 tree,
                 self._parts.now(),
                 config_refused=refused,
-                watched=self._alarms.watched(),
-                before=self._alarms.before(),
+                watched=hosts_to_watch(self._incidents.incidents.values()),
+                before=self._incidents.before,
             )
         self._emitter.emit(seen, MonitorLimits() if tree is None else tree.stage.monitor)
-        self._alarms.look(seen, tree)
+        self._incidents.update(seen, _NOTHING if tree is None else tree)
         return self._reported(seen)
 
     def _blind(self, error: CrawlfleetError, refused: str | None) -> Sample:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
     from crawlfleet.monitoring.fleet_view import AtWork, HostPorts
-    from crawlfleet.monitoring.incidents.service import IncidentBook
+    from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
     from crawlfleet.monitoring.sampler import SamplingPorts
     from crawlfleet.requests.dead_letters.service import DeadLetters
 
@@ -372,7 +372,7 @@ class RouterContext:
         return sampling_ports(self._parts)
 
     @cached_property
-    def incidents(self) -> "IncidentBook":
+    def incidents(self) -> "MongoIncidentBook":
         """For incidents."""
         from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 

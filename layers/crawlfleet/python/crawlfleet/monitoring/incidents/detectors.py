@@ -1,14 +1,10 @@
-"""What one look of the monitor has found wrong, by the config centre's thresholds (A11, B13, H4).
+"""Detect what is wrong in a sample by the config centre's thresholds (SPEC.md A11, B13, H4).
 
-Pure: a sample, the one before it and the configuration in; findings out, and of which things
-nothing is known because they could not be read. What is beyond a threshold is wrong, what is at it
-is not.
+Pure: a sample, the one before it and the configuration in; findings out, and the keys of what is
+unknown because it could not be read. What is beyond a threshold is wrong, what is at it is not.
 
-Which known incidents a look could not see: they are neither confirmed nor over (SPEC.md A11).
-
-A look finds hosts by who asks for them, and the nodes of a Redis cluster by asking the cluster. So
-what it does not have may be well, or just not have been met: only those who know of an incident can
-tell that it was not looked at.
+Hosts are found by who asks for them, and the nodes of a Redis cluster by asking the cluster. What a
+sample lacks may be well or not have been met, so :func:`unseen` needs the known incidents.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +34,14 @@ from crawlfleet.monitoring.incidents.capacity_checks import (
 )
 from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
 from crawlfleet.monitoring.incidents.kinds import Kind
-from crawlfleet.monitoring.incidents.models import Finding, Incident, Life, Look, Place, key_of
+from crawlfleet.monitoring.incidents.models import (
+    Evaluation,
+    Finding,
+    Incident,
+    Life,
+    Place,
+    key_of,
+)
 from crawlfleet.monitoring.incidents.store_checks import (
     MONGODB,
     REDIS,
@@ -49,14 +52,14 @@ from crawlfleet.monitoring.incidents.store_checks import (
 from crawlfleet.monitoring.models import Sample
 from crawlfleet.requests.queue.stats import NodeHealth
 
-#: Two looks that lie closer or further apart than this say nothing of what rises between them.
+#: Two samples that lie closer or further apart than this say nothing of what rises between them.
 _CLOSEST: Final = timedelta(seconds=20)
 _FURTHEST: Final = timedelta(minutes=15)
 #: Characters of what others have written, in a sentence.
 _QUOTED: Final = 300
 _NAMED: Final = 5
 
-#: What `sampling` calls what it could not read hosts from.
+#: Names in ``Sample.unread`` under which hosts could not be read.
 _HOSTS_UNREAD: Final = frozenset({"hosts", "everything"})
 
 WORKERS: Final = Place(part="workers")
@@ -64,14 +67,8 @@ CONFIG: Final = Place(part="config")
 MONITOR: Final = Place(part="monitor")
 
 
-def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
-    """What a look has found.
-
-    Args:
-        sample: The look.
-        before: The look before it, for what rises; None where there is none.
-        tree: The configuration in force, with its thresholds.
-    """
+def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
+    """Find what is wrong in ``sample``; ``before`` is the sample before it, for what rises."""
     findings: list[Finding] = []
     unknown: set[str] = set()
     thresholds = tree.stage.thresholds
@@ -109,29 +106,30 @@ def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
     blind = any(not part.up and part.part == REDIS for part in sample.parts) or any(
         each.what in _HOSTS_UNREAD for each in sample.unread
     )
-    return Look(
+    return Evaluation(
         findings=tuple(findings),
         unknown=frozenset(unknown),
         unseen=KINDS_OF_HOSTS if blind else frozenset(),
     )
 
 
-def seen(look: Look, incidents: Iterable[Incident]) -> dict[Kind, bool]:
-    """Of every kind whether the look has found it anywhere, or cannot say that it is over.
+def found_kinds(evaluation: Evaluation, incidents: Iterable[Incident]) -> dict[Kind, bool]:
+    """Map every kind to whether it was found anywhere, or may not be over.
 
-    Who listens to figures alone is not to take a look that saw nothing for a recovery.
+    A listener to figures alone must not take an evaluation that saw nothing for a recovery.
     """
-    found = {finding.kind for finding in look.findings}
+    found = {finding.kind for finding in evaluation.findings}
     found |= {
         each.kind
         for each in incidents
-        if each.life is Life.OPEN and (each.key in look.unknown or each.kind in look.unseen)
+        if each.life is Life.OPEN
+        and (each.key in evaluation.unknown or each.kind in evaluation.unseen)
     }
     return {kind: kind in found for kind in Kind}
 
 
 def comparable(at: datetime, before: Sample | None) -> Sample | None:
-    """The look before one at that moment, where the two say what rises between them."""
+    """Return the sample before, where the two say what rises between them."""
     if before is None or not _CLOSEST <= at - before.at <= _FURTHEST:
         return None
     return before
@@ -186,7 +184,7 @@ def _queue_findings(
 def _late(
     sample: QueueSample, planned: float | None, second: int, workers: WorkersSample | None
 ) -> Iterator[Finding]:
-    """Whether the backlog will outlast the plan at the present rate, or already has."""
+    """Find a backlog that will outlast the plan at the present rate, or already has."""
     depth, rate = sample.depth, sample.processed
     if planned is None or depth is None or not depth.queued:
         return
@@ -213,7 +211,7 @@ def _late(
 
 
 def _bounded(sample: WorkersSample | None) -> str:
-    """What to say where more of the usual workers are wanted than may run."""
+    """Say that more of the usual workers are wanted than may run, where so."""
     workers = None if sample is None else sample.of(MAIN_POOL)
     if workers is None or workers.allowed is None or workers.allowed >= (workers.wanted or 0):
         return ""
@@ -231,7 +229,7 @@ def _rises(
     biz: Biz,
     thresholds: Thresholds,
 ) -> Iterator[Finding]:
-    """What has become more since the look before."""
+    """Find what has risen since the sample before."""
     if before is None or before.ledger is None or sample.ledger is None or minutes <= 0:
         return
     limits = (
@@ -297,7 +295,7 @@ def _worker_findings(sample: Sample, tree: Tree, thresholds: Thresholds) -> Iter
 
 
 def _has_workers(workers: WorkersSample, tree: Tree) -> bool:
-    """Whether anybody lives that takes what is bound for no pool."""
+    """Return whether a worker is alive that takes what is bound for no pool."""
     if not workers.pools:
         return workers.alive > 0
     return any(pool.alive and shares_work(tree.stage, pool.name) for pool in workers.pools)
@@ -310,7 +308,7 @@ def _fleet_findings(sample: Sample) -> Iterator[Finding]:
     if items + requests > 0:
         said = f"{items:,} items and {requests:,} requests wait for bizs that there are not"
         yield _certain(Kind.STRAYS, WORKERS, items + requests, said)
-    # What stands behind a part that is down cannot be read: that is told once, by the part.
+    # What stands behind a part that is down cannot be read: that is reported once, by the part.
     if sample.unread and all(part.up for part in sample.parts):
         named = "; ".join(
             f"{one_line(each.what, 160)}: {plain(each.why, 120)}" for each in sample.unread[:_NAMED]
@@ -328,7 +326,7 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
     elif not (
         _has_workers(sample.workers, tree) or sample.fleet.ready or _all_loads_read(sample, tree)
     ):
-        # What waits where nobody could look waits without workers still.
+        # What waits in a queue that could not be read still waits without workers.
         yield key_of(Kind.NO_WORKERS, WORKERS)
     if sample.unplaced is None:
         yield from unknown_of_unplaced(tree)
@@ -346,9 +344,9 @@ def _all_loads_read(sample: Sample, tree: Tree) -> bool:
 
 
 def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
-    """What the configuration has and the sample has not: a look that could see next to nothing.
+    """Find keys of what the configuration has and the sample has not: too little was readable.
 
-    So is what it has, but no right document of: who starts anew does not know how it was before.
+    A biz without a valid document counts too: after a restart nobody knows how it was before.
     """
     looked_at = {queue_key.queue_key for queue_key in sample.queues}
     refused = (QueueKey(tenant, biz, "") for tenant, biz in tree.refused)
@@ -364,24 +362,18 @@ def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
 
 
 def _certain(kind: Kind, place: Place, value: float, said: str) -> Finding:
-    """A finding without a threshold: any of it is wrong."""
+    """Make a finding without a threshold: any of it is wrong."""
     return Finding(kind=kind, place=place, value=value, threshold=0, said=said)
 
 
-def unseen(known: Iterable[Incident], sample: Sample, look: Look) -> frozenset[str]:
-    """Keys of incidents that are not over, as far as the look can tell.
-
-    Args:
-        known: The incidents before the look.
-        sample: What was seen.
-        look: What was made of it.
-    """
+def unseen(known: Iterable[Incident], sample: Sample, evaluation: Evaluation) -> frozenset[str]:
+    """Find the keys of known incidents that the sample could not see, so that none ends."""
     hosts = {host_place(host.host) for host in sample.hosts}
     redis = [part for part in sample.parts if part.part == REDIS]
     nodes = {part_place(part) for part in redis}
     # While one does not answer, the others may be missing only because nobody could name them.
     all_named = bool(redis) and all(part.up for part in redis)
-    found = {finding.key for finding in look.findings}
+    found = {finding.key for finding in evaluation.findings}
     return frozenset(
         each.key
         for each in known
@@ -395,7 +387,7 @@ def unseen(known: Iterable[Incident], sample: Sample, look: Look) -> frozenset[s
 
 
 def hosts_to_watch(known: Iterable[Incident]) -> list[str]:
-    """Hosts that the next look is to ask for by name, as they have incidents that may end."""
+    """List hosts with incidents that may end, for the next sample to ask for by name."""
     return sorted(
         {each.place.name for each in known if each.kind in KINDS and each.life is not Life.OVER}
     )

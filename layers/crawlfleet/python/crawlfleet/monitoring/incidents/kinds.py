@@ -64,14 +64,14 @@ class Advice(NamedTuple):
     ``title`` goes on from a place: "biz acme/docs: the backlog is too deep". ``do`` is what to do
     next; BIZ, NODE and HOST in it stand for the place's own. ``thresholds`` are the fields that
     decide, ``looks`` how many looks in a row must have it, if that is more than the stage's own
-    number of them; see :func:`looks_wanted`.
+    number of them; see :func:`evaluations_required`.
     """
 
     title: str
     severity: Severity
     do: str
     thresholds: tuple[str, ...] = ()
-    looks: int = 1
+    evaluations: int = 1
 
 
 ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
@@ -188,7 +188,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             "`crawlfleet ledger BIZ` says how many. Look for documents that somebody removed by"
             " hand, a node restored from an old backup, or a biz whose collection was renamed.",
             ("ledger_difference",),
-            looks=5,
+            evaluations=5,
         ),
         Kind.WORKERS_DEAD: Advice(
             "workers are dead and nobody buries them",
@@ -204,7 +204,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " consumer's, which says why one ends; look whether its reserved concurrency is 0 or"
             " used up.",
             (),
-            looks=3,
+            evaluations=3,
         ),
         Kind.CAPACITY_SHORT: Advice(
             "there are fewer workers than stated needs come to",
@@ -213,7 +213,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " document, and its reserved concurrency with it, or capacity.workers_per_tenant for"
             " whoever states more than that; or have tenants state less. Where workers are allowed"
             " and not alive, the consumer's log says why.",
-            looks=3,
+            evaluations=3,
         ),
         Kind.JOB_UNPLACED: Advice(
             "its jobs get no worker",
@@ -233,7 +233,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " Until it is mended no schedule runs, nothing lost is found, or nobody is started,"
             " by what has failed.",
             ("tick_silent_seconds", "tick_faults"),
-            looks=3,
+            evaluations=3,
         ),
         Kind.HOST_THROTTLED: Advice(
             "a site asks for fewer requests",
@@ -241,7 +241,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             "Nothing is lost: HOST is asked more slowly by itself. If it stays, lower per_second or"
             " concurrency in host_limits of the stage document for HOST, or use proxies.",
             ("throttled_share", "throttled_answers"),
-            looks=5,
+            evaluations=5,
         ),
         Kind.HOST_FAILING: Advice(
             "a site answers with errors",
@@ -251,7 +251,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " submit nothing of it until it is well, then `crawlfleet dead replay BIZ --reason"
             " ...`.",
             ("failing_share", "host_answers"),
-            looks=5,
+            evaluations=5,
         ),
         Kind.HOST_SLOW: Advice(
             "a site answers slowly",
@@ -260,7 +260,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " concurrency in host_limits of the stage document; if for the fleet alone, look at the"
             " way there: NAT, proxies.",
             ("host_latency_seconds", "host_answers"),
-            looks=5,
+            evaluations=5,
         ),
         Kind.CONFIG_REFUSED: Advice(
             "the newest configuration is refused",
@@ -283,7 +283,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " (MongoDB's role clusterMonitor, Redis' +info and +slowlog), or a part that is too"
             " slow. Figures that nobody is to read are named in monitor.unwatched of the stage"
             " document.",
-            looks=3,
+            evaluations=3,
         ),
     }
 )
@@ -294,9 +294,9 @@ def evaluations_required(kind: Kind, least: int) -> int:
 
     ``least`` are those of any kind that may have passed with the next look.
 
-    >>> looks_wanted(Kind.BACKLOG, 2), looks_wanted(Kind.NO_WORKERS, 2)
+    >>> evaluations_required(Kind.BACKLOG, 2), looks_wanted(Kind.NO_WORKERS, 2)
     (2, 3)
-    >>> looks_wanted(Kind.EVICTIONS, 2)
+    >>> evaluations_required(Kind.EVICTIONS, 2)
     1
     """
-    return 1 if kind in RISING else max(least, ADVICE[kind].looks)
+    return 1 if kind in RISING else max(least, ADVICE[kind].evaluations)

@@ -40,11 +40,11 @@ from crawlfleet.kernel.time import to_ms
 from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
 from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity, evaluations_required
 from crawlfleet.monitoring.incidents.models import (
+    Evaluation,
     Finding,
     Incident,
     Life,
     Listener,
-    Look,
     NotificationState,
     Place,
     Word,
@@ -206,7 +206,7 @@ Incidents = Mapping[str, Incident]
 
 
 def step(
-    known: Incidents, look: Look, now: datetime, limits: AlarmLimits, room: Room = ROOM
+    known: Incidents, evaluation: Evaluation, now: datetime, limits: AlarmLimits, room: Room = ROOM
 ) -> dict[str, Incident]:
     """The incidents after a look, by key; what is over and told of and will not be missed is gone.
 
@@ -220,14 +220,14 @@ def step(
         limits: The stage's.
         room: How many are followed.
     """
-    found = {finding.key: finding for finding in look.findings}
+    found = {finding.key: finding for finding in evaluation.findings}
     after: dict[str, Incident] = {}
     for key, incident in known.items():
         if incident.displaced:
             continue
         if key in found:
             after[key] = _bad(incident, found[key], now, limits)
-        elif key in look.unknown or incident.kind in look.unseen:
+        elif key in evaluation.unknown or incident.kind in evaluation.unseen:
             after[key] = _reminded(replace(incident, looked_at=now), now, limits)
         elif (kept := _good(incident, now, limits)) is not None:
             after[key] = kept
@@ -244,10 +244,10 @@ def step(
     return after
 
 
-def left_out(after: Incidents, look: Look) -> int:
+def left_out(after: Incidents, evaluation: Evaluation) -> int:
     """How many findings of a look are not among the incidents after it: there was no room."""
     followed = {key for key, each in after.items() if not each.displaced}
-    return len({finding.key for finding in look.findings} - followed)
+    return len({finding.key for finding in evaluation.findings} - followed)
 
 
 def notified(notification_state: NotificationState, now: datetime) -> NotificationState:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,7 +53,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return key_of(self.kind, self.place)
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """What one look says of everything: what is wrong, and of what it knows nothing.
 
     What is in none of them is well. ``unknown`` holds keys of findings, ``unseen`` kinds of which
@@ -189,6 +190,13 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
 
     people: Sent = Sent()
     phones: Sent = Sent()
+
+
+class Book(NamedTuple):
+    """The book's present: every incident that may still change, and the desk."""
+
+    incidents: tuple[Incident, ...] = ()
+    desk: Desk = Desk()
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):

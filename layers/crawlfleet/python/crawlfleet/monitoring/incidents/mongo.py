@@ -19,8 +19,7 @@ from pymongo.errors import DuplicateKeyError
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.monitoring.incidents.lifecycle import LEAVING, MOST
-from crawlfleet.monitoring.incidents.models import Desk, Incident, Life
-from crawlfleet.monitoring.incidents.service import Book
+from crawlfleet.monitoring.incidents.models import Book, Desk, Incident, Life
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +33,17 @@ _NEVER: Final = from_ms(0)
 
 
 class MongoIncidentBook:
-    """ports.IncidentBook."""
+    """The incidents of the stage, of now and of the last months."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._sure = False
 
     def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
-        """See ports.IncidentBook.take_turn."""
+        """Take the lock of the evaluations until the term ends or it is released.
+
+        False while another has it: two evaluations at once would notify twice.
+        """
         free = {"_id": _DESK, "$or": [{"until": {"$lte": now}}, {"by": by}, {"until": None}]}
         with border(SECONDS):
             try:
@@ -53,12 +55,12 @@ class MongoIncidentBook:
         return True
 
     def release_lock(self, by: str) -> None:
-        """See ports.IncidentBook.end_turn."""
+        """Release the lock, unless another has it by now."""
         with border(SECONDS):
             self._desk().update_one({"_id": _DESK, "by": by}, {"$set": {"until": _NEVER}})
 
     def read(self) -> Book:
-        """See ports.IncidentBook.read."""
+        """Read the present."""
         with border(SECONDS):
             # Whoever died while it wrote may have left those there that had to make room.
             found = self._present().find().sort("_id", ASCENDING).limit(LEAVING + 2 * MOST)
@@ -69,7 +71,11 @@ class MongoIncidentBook:
     def write(
         self, incidents: Iterable[Incident], desk: Desk, past: Iterable[Incident] = ()
     ) -> None:
-        """See ports.IncidentBook.write."""
+        """Put incidents in the place of what was known of them, by key and ``id``.
+
+        ``past`` will not change any more: they are kept for three months for people who ask, but
+        for such as were only ever suspected.
+        """
         gone = tuple(past)
         kept = [
             ReplaceOne({"_id": each.id}, _document(each), upsert=True)
@@ -97,7 +103,14 @@ class MongoIncidentBook:
         before: tuple[int, str] | None,
         limit: int,
     ) -> list[Incident]:
-        """See ports.IncidentBook.find."""
+        """Find incidents that opened once, the newest first: by ``opened_at``, then by ``id``.
+
+        Args:
+            tenants: Whose; the empty name is the platform. None for everybody's.
+            open_only: Only those that are open.
+            before: Only those behind this place: epoch milliseconds of ``opened_at``, and ``id``.
+            limit: The most that are wanted.
+        """
         match: Document = {"opened_at": {"$type": "date"}}
         if tenants is not None:
             match["place.tenant"] = {"$in": list(tenants)}

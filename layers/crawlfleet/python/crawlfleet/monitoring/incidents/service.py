@@ -1,20 +1,17 @@
-"""An incident (SPEC.md A11, B13, H4): judge what a look has seen, follow what is wrong, tell of it.
+"""Follow incidents from evaluation to evaluation and notify of them (SPEC.md A11, B13, H4).
 
-The book on the home node says what was known and told, so that any environment goes on where
-another one ended. What is owed is written down before it is said, and that it was said afterwards:
-who dies in between has it said again, never not at all. While the book is away this environment's
-memory carries on, so nothing is told twice by one environment; one that starts without a book knows
-nothing and tells of everything that it finds once more.
-
-Reading incidents (SPEC.md A11): a tenant reads of its own bizs, an operator of everything.
-
-What is known of incidents, and who is told of them.
+The book on the home node says what was known and sent, so that any environment goes on where
+another one ended. What is owed is written down before it is sent, and that it was sent afterwards:
+after a death in between it is sent again, never not at all. While the book is away this
+environment's memory carries on, so one environment sends nothing twice; one that starts without a
+book knows nothing and notifies once more of everything that it finds.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,15 +19,14 @@ from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.documents.stage import AlarmLimits
 from crawlfleet.config.lookup import readable_tenants
 from crawlfleet.kernel import metric_names as names
-from crawlfleet.kernel import paging as cursors
+from crawlfleet.kernel import paging
 from crawlfleet.kernel.errors import CrawlfleetError, MessageRefusedError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
-from crawlfleet.monitoring.incidents import notifications as notification_state
-from crawlfleet.monitoring.incidents import notifications as wording
-from crawlfleet.monitoring.incidents.detectors import judge, seen, unseen
+from crawlfleet.monitoring.incidents import notifications
+from crawlfleet.monitoring.incidents.detectors import evaluate, found_kinds, unseen
 from crawlfleet.monitoring.incidents.lifecycle import (
     ROOM,
     Room,
@@ -44,131 +40,33 @@ from crawlfleet.monitoring.incidents.lifecycle import (
 from crawlfleet.monitoring.incidents.models import (
     Bulletin,
     Desk,
+    Evaluation,
     Incident,
     Life,
     Listener,
-    Look,
     Notification,
     NotificationState,
 )
+from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.models import Sample
 
-
-class Book(NamedTuple):
-    """What the book holds of the present: every incident that may still change, and the desk."""
-
-    incidents: tuple[Incident, ...] = ()
-    desk: Desk = Desk()
-
-
-class IncidentBook(Protocol):
-    """The incidents of the stage, of now and of the last months."""
-
-    def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
-        """Whether the caller is the one to look and tell now, until the term ends or it is done.
-
-        False while it is another's turn; two that look at once would tell twice.
-        """
-        ...
-
-    def release_lock(self, by: str) -> None:
-        """The caller is done; no effect if the turn is another's by now."""
-        ...
-
-    def read(self) -> Book:
-        """The present."""
-        ...
-
-    def write(
-        self, incidents: Iterable[Incident], desk: Desk, past: Iterable[Incident] = ()
-    ) -> None:
-        """Put incidents in the place of what was known of them, by key and ``id``.
-
-        ``past`` are those that will not change any more: they are kept for three months for people
-        who ask, but for such as were only ever suspected.
-        """
-        ...
-
-    def find(
-        self,
-        tenants: Sequence[str] | None,
-        *,
-        open_only: bool,
-        before: tuple[int, str] | None,
-        limit: int,
-    ) -> list[Incident]:
-        """Incidents that opened once, the newest first: by ``opened_at``, then by ``id``.
-
-        Args:
-            tenants: Whose; the empty name is the platform. None for everybody's.
-            open_only: Only those that are open.
-            before: Only those behind this place: epoch milliseconds of ``opened_at``, and ``id``.
-            limit: The most that are wanted.
-        """
-        ...
-
-
-class Notifier(Protocol):
-    """Tells. Each message may arrive more than once; a call that returns has handed it over.
-
-    MessageRefusedError: this message will never be taken. StoreUnavailableError: none is taken now.
-    """
-
-    def notify_people(self, notification: Notification) -> None:
-        """Send a message to the administrators, in sentences."""
-        ...
-
-    def notify_phones(self, notification: Notification) -> None:
-        """Send the short form of a message to those who are to be woken."""
-        ...
-
-    def notify_machines(self, bulletin: Bulletin) -> None:
-        """Send a message to whatever listens for one."""
-        ...
-
-
-#: After what a monitor that vanished loses its turn: the next look, a minute later, has it again.
+#: After what a monitor that vanished loses the lock: the next evaluation, a minute later, has it.
 TERM: Final = timedelta(seconds=55)
-#: So long is spent on messages; the rest is owed still with the next look. The monitor has a minute
-#: for everything.
+#: The time for messages; the rest is owed to the next evaluation. The monitor has a minute for
+#: everything.
 PATIENCE: Final = timedelta(seconds=15)
 
-
-#: What becomes of what a kind of listener has been told.
+#: A change of what a kind of listener is owed and has been sent.
 Change: TypeAlias = Callable[[NotificationState], NotificationState]
 M = TypeVar("M", Notification, Bulletin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmingPorts:
-    """What alarming needs of the world."""
-
-    book: IncidentBook
-    notifier: Notifier
-    metrics: MetricSink
-    clock: Clock
-    stage: str
-    room: Room = ROOM
-
-
-@dataclass(slots=True, kw_only=True)
-class Memory:
-    """What one environment knows by itself; ``unwritten`` are keys that the book lacks."""
-
-    incidents: dict[str, Incident] = field(default_factory=dict)
-    desk: Desk = field(default_factory=Desk)
-    before: Sample | None = None
-    unwritten: set[str] = field(default_factory=set)
-    gone: dict[str, Incident] = field(default_factory=dict)
-    desk_unwritten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alarmed:
-    """What came of one look: incidents open after it, and messages sent, failed and still owed.
+class Alarmed(NamedTuple):
+    """The result of one evaluation: open incidents; messages sent, failed and still owed.
 
     Failed are also those that were refused, whether or not a bare one went in their place.
-    ``mine`` is False when it was another's turn.
+    ``mine`` is False when another monitor had the lock.
     """
 
     mine: bool = True
@@ -178,230 +76,236 @@ class Alarmed:
     owed: int = 0
 
 
-def alarm(ports: AlarmingPorts, memory: Memory, sample: Sample, tree: Tree, by: str) -> Alarmed:
-    """Go on with all incidents by what a look has seen; ``by`` is who looks.
-
-    Emits 0 or 1 of each kind of finding, under the stage alone. A book or a notifier that is away
-    is no error.
-    """
-    look = judge(sample, memory.before, tree)
-    memory.before = sample
-    now = from_ms(to_ms(ports.clock()))
-    booked = _open_book(ports, memory, by, now)
-    known = memory.incidents.values()
-    look = replace(look, unknown=look.unknown | unseen(known, sample, look))
-    metrics = [Metric(names.finding(kind), int(is_so)) for kind, is_so in seen(look, known).items()]
-    ports.metrics.put(metrics, {}, sample.at)
-    if booked is None:
-        return Alarmed(mine=False)
-    alarmed = _go_on(ports, memory, look, tree.stage.alarms, now, booked=booked)
-    if booked:
-        try:
-            ports.book.release_lock(by)
-        except CrawlfleetError as error:
-            warn("the turn at the incidents could not be ended", error)
-    delivered = [
-        Metric(names.INCIDENTS_OPEN, alarmed.open),
-        Metric(names.MESSAGES_FAILED, alarmed.failed),
-        Metric(names.MESSAGES_OWED, alarmed.owed),
-    ]
-    ports.metrics.put(delivered, {}, sample.at)
-    return alarmed
-
-
-def _open_book(ports: AlarmingPorts, memory: Memory, by: str, now: datetime) -> bool | None:
-    """Take the turn and learn what others know; None if it is another's, False without a book."""
-    try:
-        if not ports.book.acquire_lock(by, now, TERM):
-            return None
-        present = ports.book.read()
-    except CrawlfleetError as error:
-        warn("the incidents' book is away: memory carries on", error)
-        return False
-    mine = [memory.incidents[key] for key in memory.unwritten if key in memory.incidents]
-    theirs = [
-        each
-        for each in present.incidents
-        if each.key not in memory.gone or each.looked_at > memory.gone[each.key].looked_at
-    ]
-    memory.incidents = latest(mine, theirs)
-    if not memory.desk_unwritten:
-        memory.desk = present.desk
-    return True
-
-
-def _go_on(
-    ports: AlarmingPorts,
-    memory: Memory,
-    look: Look,
-    limits: AlarmLimits,
-    now: datetime,
-    *,
-    booked: bool,
-) -> Alarmed:
-    """One step of every incident, then the messages."""
-    before = memory.incidents
-    memory.incidents = step(before, look, now, limits, ports.room)
-    if missing := left_out(memory.incidents, look):
-        warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
-    memory.gone |= {
-        key: let_go(each, now) for key, each in before.items() if key not in memory.incidents
-    }
-    present = memory.incidents.values()
-    sendings = notification_state.owed_notifications(present, memory.desk.people, now, limits)
-    woken = notification_state.owed_notifications(
-        present, memory.desk.phones, now, limits, Listener.PHONES
-    )
-    bulletins = list(notification_state.owed_bulletins(present))
-    for sending in sendings:
-        _note(memory, sending.incidents, Listener.PEOPLE, tried)
-    for sending in woken:
-        _note(memory, sending.incidents, Listener.PHONES, tried)
-    for incidents in bulletins:
-        _note(memory, incidents, Listener.MACHINES, tried)
-    memory.unwritten |= memory.incidents.keys()
-    booked = booked and _write(ports, memory)
-    until = ports.clock() + PATIENCE
-    said = (
-        _notify_people(ports, memory, sendings, limits, now, until),
-        _notify_people(ports, memory, woken, limits, now, until, Listener.PHONES),
-        _notify_machines(ports, memory, bulletins, now, until),
-    )
-    sent = sum(each.sent for each in said)
-    if sent and booked:
-        _write(ports, memory)
-    return Alarmed(
-        open=sum(each.life is Life.OPEN for each in memory.incidents.values()),
-        sent=sent,
-        failed=sum(each.failed for each in said),
-        owed=sum(each.owed for each in memory.incidents.values()),
-    )
-
-
-def _write(ports: AlarmingPorts, memory: Memory) -> bool:
-    """Put into the book what it lacks; False when it is away."""
-    changed = [memory.incidents[key] for key in memory.unwritten if key in memory.incidents]
-    try:
-        ports.book.write(changed, memory.desk, memory.gone.values())
-    except CrawlfleetError as error:
-        warn("the incidents could not be written down", error)
-        return False
-    memory.unwritten.clear()
-    memory.gone.clear()
-    memory.desk_unwritten = False
-    return True
-
-
 class _Delivery(NamedTuple):
     """Messages that went out, and those that did not: refused, or the one that nobody took.
 
-    After one that nobody took the rest waits for the next look: it would take all of the time. One
-    that is refused holds nothing up: a bare one goes in its place, and if that is refused as well
-    it is owed still, and the next message is tried.
+    After one that nobody took the rest waits for the next evaluation: it would take all of the
+    time. One that is refused holds nothing up: a bare one goes in its place, and if that is refused
+    as well it is owed still, and the next message is tried.
     """
 
     sent: int
     failed: int = 0
 
 
-def _notify_people(
-    ports: AlarmingPorts,
-    memory: Memory,
-    sendings: Iterable[notification_state.Sending],
-    limits: AlarmLimits,
-    now: datetime,
-    until: datetime,
-    to: Listener = Listener.PEOPLE,
-) -> _Delivery:
-    """Say to people, or to phones, what is owed, as far as there is time."""
-    phones = to is Listener.PHONES
-    report = ports.notifier.notify_phones if phones else ports.notifier.notify_people
-    sent = failed = 0
-    for sending in sendings:
-        if ports.clock() >= until:
-            break
-        if len(sending.incidents) == 1:
-            notification = wording.notification(ports.stage, sending.incidents[0], limits, now, to)
-        else:
-            notification = wording.summary(ports.stage, sending.incidents, now, to)
-        bare = wording.bare_notification(ports.stage, notification, sending.incidents)
+@dataclass(slots=True, kw_only=True)
+class IncidentMonitor:
+    """The incidents as one environment follows them.
+
+    Attributes:
+        by: The environment's name, for the lock.
+        incidents: What is known, by key.
+        before: The sample before.
+        unwritten: Keys of incidents that the book lacks.
+        gone: Incidents that the book is to put away, by key.
+    """
+
+    book: MongoIncidentBook
+    notifier: SnsNotifier
+    metrics: MetricSink
+    clock: Clock
+    stage: str
+    by: str
+    room: Room = ROOM
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    desk: Desk = field(default_factory=Desk)
+    before: Sample | None = None
+    unwritten: set[str] = field(default_factory=set)
+    gone: dict[str, Incident] = field(default_factory=dict)
+    desk_unwritten: bool = False
+
+    def update(self, sample: Sample, tree: Tree) -> Alarmed:
+        """Follow all incidents by what a sample shows, and send what is owed.
+
+        Emits 0 or 1 of each kind of finding, under the stage alone. A book or a notifier that is
+        away is no error.
+        """
+        evaluation = evaluate(sample, self.before, tree)
+        self.before = sample
+        now = from_ms(to_ms(self.clock()))
+        booked = self._open_book(now)
+        known = self.incidents.values()
+        hidden = unseen(known, sample, evaluation)
+        evaluation = replace(evaluation, unknown=evaluation.unknown | hidden)
+        kinds = found_kinds(evaluation, known).items()
+        self.metrics.put(
+            [Metric(names.finding(kind), int(on)) for kind, on in kinds], {}, sample.at
+        )
+        if booked is None:
+            return Alarmed(mine=False)
+        alarmed = self._go_on(evaluation, tree.stage.alarms, now, booked=booked)
+        if booked:
+            try:
+                self.book.release_lock(self.by)
+            except CrawlfleetError as error:
+                warn("the lock of the incidents could not be released", error)
+        delivered = [
+            Metric(names.INCIDENTS_OPEN, alarmed.open),
+            Metric(names.MESSAGES_FAILED, alarmed.failed),
+            Metric(names.MESSAGES_OWED, alarmed.owed),
+        ]
+        self.metrics.put(delivered, {}, sample.at)
+        return alarmed
+
+    def _open_book(self, now: datetime) -> bool | None:
+        """Take the lock and read the book; None if another has the lock, False without a book."""
         try:
-            refused = _send(report, notification, bare)
-        except MessageRefusedError as error:
-            warn(f"a message to {to} was refused, and its bare form as well", error)
-            failed += 1
-            continue
+            if not self.book.acquire_lock(self.by, now, TERM):
+                return None
+            present = self.book.read()
         except CrawlfleetError as error:
-            warn(f"{to} could not be told; the next look tries again", error)
-            return _Delivery(sent, failed + 1)
-        sent, failed = sent + 1, failed + refused
-        before = memory.desk.phones if phones else memory.desk.people
-        after = notification_state.after_notification(before, now, sums_up=sending.sums_up)
-        memory.desk = replace(memory.desk, **{to.value: after})
-        memory.desk_unwritten = True
-        _note(memory, sending.incidents, to, lambda owing: notified(owing, now))
-    return _Delivery(sent, failed)
+            warn("the incidents' book is away: memory carries on", error)
+            return False
+        mine = [self.incidents[key] for key in self.unwritten if key in self.incidents]
+        theirs = [
+            each
+            for each in present.incidents
+            if each.key not in self.gone or each.looked_at > self.gone[each.key].looked_at
+        ]
+        self.incidents = latest(mine, theirs)
+        if not self.desk_unwritten:
+            self.desk = present.desk
+        return True
 
+    def _go_on(
+        self, evaluation: Evaluation, limits: AlarmLimits, now: datetime, *, booked: bool
+    ) -> Alarmed:
+        """Take one step of every incident, then send the messages."""
+        before = self.incidents
+        self.incidents = step(before, evaluation, now, limits, self.room)
+        if missing := left_out(self.incidents, evaluation):
+            warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
+        self.gone |= {
+            key: let_go(each, now) for key, each in before.items() if key not in self.incidents
+        }
+        present, desk = self.incidents.values(), self.desk
+        owed = notifications.owed_notifications
+        people = owed(present, desk.people, now, limits)
+        phones = owed(present, desk.phones, now, limits, Listener.PHONES)
+        machines = list(notifications.owed_bulletins(present))
+        for listener, sendings in (Listener.PEOPLE, people), (Listener.PHONES, phones):
+            for sending in sendings:
+                self._note(sending.incidents, listener, tried)
+        for incidents in machines:
+            self._note(incidents, Listener.MACHINES, tried)
+        self.unwritten |= self.incidents.keys()
+        booked = booked and self._write()
+        until = self.clock() + PATIENCE
+        deliveries = (
+            self._notify_people(people, limits, now, until),
+            self._notify_people(phones, limits, now, until, Listener.PHONES),
+            self._notify_machines(machines, now, until),
+        )
+        sent = sum(each.sent for each in deliveries)
+        if sent and booked:
+            self._write()
+        return Alarmed(
+            open=sum(each.life is Life.OPEN for each in self.incidents.values()),
+            sent=sent,
+            failed=sum(each.failed for each in deliveries),
+            owed=sum(each.owed for each in self.incidents.values()),
+        )
 
-def _notify_machines(
-    ports: AlarmingPorts,
-    memory: Memory,
-    bulletins: Iterable[tuple[Incident, ...]],
-    now: datetime,
-    until: datetime,
-) -> _Delivery:
-    """Say to machines what is owed, as far as there is time."""
-    sent = failed = 0
-    made = (each for some in bulletins for each in wording.bulletins(ports.stage, some, now))
-    for incidents, bulletin in made:
-        if ports.clock() >= until:
-            break
-        bare = wording.bare_bulletin(ports.stage, bulletin, incidents, now)
+    def _write(self) -> bool:
+        """Put into the book what it lacks; False when it is away."""
+        changed = [self.incidents[key] for key in self.unwritten if key in self.incidents]
         try:
-            refused = _send(ports.notifier.notify_machines, bulletin, bare)
-        except MessageRefusedError as error:
-            warn("a message to machines was refused, and its bare form as well", error)
-            failed += 1
-            continue
+            self.book.write(changed, self.desk, self.gone.values())
         except CrawlfleetError as error:
-            warn("machines could not be told; the next look tries again", error)
-            return _Delivery(sent, failed + 1)
-        sent, failed = sent + 1, failed + refused
-        _note(memory, incidents, Listener.MACHINES, lambda owing: notified(owing, now))
-    return _Delivery(sent, failed)
+            warn("the incidents could not be written down", error)
+            return False
+        self.unwritten.clear()
+        self.gone.clear()
+        self.desk_unwritten = False
+        return True
+
+    def _notify_people(
+        self,
+        owed: Iterable[notifications.Sending],
+        limits: AlarmLimits,
+        now: datetime,
+        until: datetime,
+        to: Listener = Listener.PEOPLE,
+    ) -> _Delivery:
+        """Send people, or phones, what is owed, as far as there is time."""
+        phones = to is Listener.PHONES
+        notify = self.notifier.notify_phones if phones else self.notifier.notify_people
+        sent = failed = 0
+        for sending in owed:
+            if self.clock() >= until:
+                break
+            if len(sending.incidents) == 1:
+                one = sending.incidents[0]
+                message = notifications.notification(self.stage, one, limits, now, to)
+            else:
+                message = notifications.summary(self.stage, sending.incidents, now, to)
+            bare = notifications.bare_notification(self.stage, message, sending.incidents)
+            try:
+                refused = _send(notify, message, bare)
+            except MessageRefusedError as error:
+                warn(f"a message to {to} was refused, and its bare form as well", error)
+                failed += 1
+                continue
+            except CrawlfleetError as error:
+                warn(f"{to} could not be notified; the next evaluation tries again", error)
+                return _Delivery(sent, failed + 1)
+            sent, failed = sent + 1, failed + refused
+            before = self.desk.phones if phones else self.desk.people
+            after = notifications.after_notification(before, now, sums_up=sending.sums_up)
+            self.desk = replace(self.desk, **{to.value: after})
+            self.desk_unwritten = True
+            self._note(sending.incidents, to, partial(notified, now=now))
+        return _Delivery(sent, failed)
+
+    def _notify_machines(
+        self, owed: Iterable[tuple[Incident, ...]], now: datetime, until: datetime
+    ) -> _Delivery:
+        """Send machines what is owed, as far as there is time."""
+        sent = failed = 0
+        made = (each for some in owed for each in notifications.bulletins(self.stage, some, now))
+        for incidents, bulletin in made:
+            if self.clock() >= until:
+                break
+            bare = notifications.bare_bulletin(self.stage, bulletin, incidents, now)
+            try:
+                refused = _send(self.notifier.notify_machines, bulletin, bare)
+            except MessageRefusedError as error:
+                warn("a message to machines was refused, and its bare form as well", error)
+                failed += 1
+                continue
+            except CrawlfleetError as error:
+                warn("machines could not be notified; the next evaluation tries again", error)
+                return _Delivery(sent, failed + 1)
+            sent, failed = sent + 1, failed + refused
+            self._note(incidents, Listener.MACHINES, partial(notified, now=now))
+        return _Delivery(sent, failed)
+
+    def _note(self, incidents: Iterable[Incident], listener: Listener, change: Change) -> None:
+        """Change what a kind of listener is owed of each incident."""
+        for each in incidents:
+            present = self.incidents[each.key]
+            changed = change(present.notification_state(listener))
+            self.incidents[each.key] = replace(present, **{listener.value: changed})
+            self.unwritten.add(each.key)
 
 
-def _send(report: Callable[[M], None], message: M, bare: M) -> bool:
+def _send(notify: Callable[[M], None], message: M, bare: M) -> bool:
     """Send it, or its bare form where it is refused; returns whether it was.
 
     Raises:
         MessageRefusedError: the bare form was refused as well.
     """
     try:
-        report(message)
+        notify(message)
     except MessageRefusedError as error:
         warn("a message was refused: its bare form is sent", error)
-        report(bare)
+        notify(bare)
         return True
     return False
 
 
-def _note(
-    memory: Memory,
-    incidents: Iterable[Incident],
-    listener: Listener,
-    change: Change,
-) -> None:
-    """Remember of each incident how far a kind of listener has been told."""
-    for each in incidents:
-        present = memory.incidents[each.key]
-        changed = change(present.notification_state(listener))
-        memory.incidents[each.key] = replace(present, **{listener.value: changed})
-        memory.unwritten.add(each.key)
-
-
 def list_incidents(
-    book: IncidentBook,
+    book: MongoIncidentBook,
     tree: Tree,
     tenant: str,
     *,
@@ -409,8 +313,8 @@ def list_incidents(
     cursor: str | None,
     limit: int,
 ) -> Listing[Incident]:
-    """Incidents, the newest first; those that are open, or all of the last months."""
-    before = None if cursor is None else cursors.decode(cursor)
+    """List incidents that a tenant may read, the newest first; the open ones, or all there are."""
+    before = None if cursor is None else paging.decode(cursor)
     found = book.find(
         readable_tenants(tree, tenant), open_only=open_only, before=before, limit=limit + 1
     )
@@ -418,4 +322,4 @@ def list_incidents(
     last = shown[-1] if shown else None
     if last is None or last.opened_at is None or not more:
         return Listing(shown, None, more=False)
-    return Listing(shown, cursors.encode((to_ms(last.opened_at), last.id)), more=True)
+    return Listing(shown, paging.encode((to_ms(last.opened_at), last.id)), more=True)
