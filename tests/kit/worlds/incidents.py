@@ -58,7 +58,7 @@ def an_incident(number: int, tenant: str = "acme", **changes: object) -> Inciden
 
 LIMITS = AlarmLimits()
 BAD, GOOD, BLIND = "b", "g", "?"
-LOOKS = {
+EVALUATIONS = {
     BAD: an_evaluation(a_finding()),
     GOOD: an_evaluation(),
     BLIND: an_evaluation(unknown=(a_finding(),)),
@@ -101,7 +101,7 @@ class Story:
             self.known[key] = incident
 
     def run(self, signs: Iterable[str]) -> "Story":
-        return self.evaluate(*(LOOKS[sign] for sign in signs))
+        return self.evaluate(*(EVALUATIONS[sign] for sign in signs))
 
     @property
     def one(self) -> Incident:

@@ -191,7 +191,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             evaluations=5,
         ),
         Kind.WORKERS_DEAD: Advice(
-            "workers are dead and nobody buries them",
+            "workers are dead and not reaped",
             Severity.WARNING,
             "`crawlfleet workers BIZ` lists them. Look at the scheduler's and the consumers' logs:"
             " the minute's tick takes back what the dead hold.",

@@ -1,27 +1,25 @@
-"""Which incidents there is room for, so that a storm of little hides nothing great (SPEC.md A11).
+"""The life of an incident: a pure step from one evaluation to the next (SPEC.md A11).
 
-Whatever goes wrong, no more are followed than a :class:`Room` has places for. What is critical is
-followed first, of that the platform's own; what is merely worth a warning has bounds of its own, so
-that room is left for it: for each tenant, for hosts that ask for less, and for all tenants and
-hosts together; of the hosts' places no tenant's get more than half of those that are free when they
-come. Where there is still no room the first to go is what is over and told of, then what is only
-suspected, then what is mildest; among equals who is followed already stays.
-
-The life of incidents: a pure step from one look to the next (SPEC.md A11).
-
-A finding is suspected until ``bad_looks`` looks in a row have had it, more for some kinds and one
-for what rises between two looks; then its incident opens and one message is owed. While it lasts
-reminders are owed at growing pauses. It is over after ``good_looks`` looks in a row that could see
-its place and found nothing; then one message more is owed. What a look could not see is neither
-good nor bad: a Redis that is away ends no incident that only Redis could tell of.
+A finding is suspected until ``bad_looks`` evaluations in a row have had it, more for some kinds and
+one for what rises between two samples; then its incident opens and one message is owed. While it
+lasts reminders are owed at growing pauses. It is over after ``good_looks`` evaluations in a row saw
+its place and found nothing; then one message more is owed. What could not be seen is neither good
+nor bad: a Redis that is away ends no incident that only Redis could show.
 
 **Flapping.** What comes back within ``flap_seconds`` is the same incident, and each return doubles
-the good looks that it needs to be over, up to ``most_good_looks``. So something that comes and goes
-every few minutes soon just stays open, and is told of by reminders.
+the good evaluations that it needs to be over, up to ``most_good_looks``. So something that comes
+and goes every few minutes soon just stays open, with reminders.
 
-**What is owed is said or overtaken.** Messages go out later (monitoring.incidents.notifications)
-and sending may fail; what is owed stays owed. An incident that is over before anybody heard of it
-owes one word, not two; one that is back before its end was told owes none.
+**What is owed is sent or overtaken.** Messages go out later (monitoring.incidents.notifications)
+and sending may fail; what is owed stays owed. An incident that is over before anybody was notified
+owes one message, not two; one that is back before its end was sent owes none.
+
+**Room.** No more incidents are followed than a :class:`Room` has places for, so that a storm of
+little hides nothing great. What is critical is followed first, of that the platform's own; warnings
+have bounds for each tenant, for hosts, and for all tenants and hosts together; of the hosts' places
+no tenant's get more than half of those that are free when they come. Where there is still no room
+the first to go is what is over and notified, then what is only suspected, then what is mildest;
+among equals what is followed already stays.
 """
 
 import hashlib
@@ -50,9 +48,9 @@ from crawlfleet.monitoring.incidents.models import (
     Word,
 )
 
-#: Incidents that are followed at once. A storm of more is told by the worst of them.
+#: Incidents that are followed at once; of a storm of more, the worst.
 MOST: Final = 1_000
-#: Of what there is no room for any more the end is still to be told: of so many at once.
+#: Incidents without room whose end is still to be sent, at once.
 LEAVING: Final = MOST
 
 
@@ -62,12 +60,10 @@ class Room:
 
     Attributes:
         most: All of them.
-        reserve: Of these neither a tenant's warnings nor hosts take: they are for critical ones and
-            the platform's.
-        tenants: Warnings of one tenant: the others', too, are to be followed.
+        reserve: Places for critical incidents and the platform's alone.
+        tenants: Warnings of one tenant.
         hosts: Hosts that ask for fewer requests: there may be as many as sites.
-        leaving: Those that there is no room for any more, and whose end is still to be told. They
-            are not followed, and take nobody's place.
+        leaving: Incidents without room whose end is still to be sent; they take nobody's place.
     """
 
     most: int = MOST
@@ -81,7 +77,7 @@ ROOM: Final = Room()
 
 
 class _Rank(IntEnum):
-    """What is kept before what."""
+    """The order in which incidents keep their places."""
 
     CRITICAL_OF_THE_PLATFORM = 0
     CRITICAL = 1
@@ -92,56 +88,40 @@ class _Rank(IntEnum):
 
 
 class _Candidate(NamedTuple):
-    """An incident, or a finding that wants to be one; sorts the first to be kept first."""
+    """An incident, or a finding that may become one."""
 
     rank: _Rank
-    is_new: bool
-    since_ms: float
-    key: str
-    kind: Kind
-    place: Place
-    met_by: str
+    of: Incident | Finding
+    is_new: bool = False
+    since_ms: float = 0.0
+
+    def order(self) -> tuple[_Rank, bool, float, str]:
+        """Sort the first to be kept first."""
+        return self.rank, self.is_new, self.since_ms, self.of.key
 
 
 def with_room(known: Mapping[str, Incident], new: Iterable[Finding], room: Room = ROOM) -> set[str]:
-    """Keys of what is followed from now on.
-
-    Args:
-        known: What is followed, as the look has left it.
-        new: Findings that are not followed yet.
-        room: How many may be.
-    """
+    """Choose the keys that are followed from now on, of known incidents and new findings."""
     candidates = [
         _Candidate(
             _rank(each.kind, each.place, each.life, owed=each.owed),
-            False,  # noqa: FBT003  a field of a sort key
-            each.since.timestamp(),
-            each.key,
-            each.kind,
-            each.place,
-            each.met_by,
+            since_ms=each.since.timestamp(),
+            of=each,
         )
         for each in known.values()
     ]
     candidates += [
-        _Candidate(
-            _rank(each.kind, each.place, Life.SUSPECTED, owed=False),
-            True,  # noqa: FBT003  a field of a sort key
-            0.0,
-            each.key,
-            each.kind,
-            each.place,
-            each.met_by,
-        )
+        _Candidate(_rank(each.kind, each.place, Life.SUSPECTED, owed=False), is_new=True, of=each)
         for each in new
     ]
     kept: set[str] = set()
     ordinary, hosts = 0, 0
     tenants: Counter[str] = Counter()
     met_by: Counter[str] = Counter()
-    for one in sorted(candidates):
+    for candidate in sorted(candidates, key=_Candidate.order):
         if len(kept) >= room.most:
             break
+        one = candidate.of
         if not _is_grave(one.kind, one.place):
             tenant, is_host = one.place.tenant, one.kind in KINDS_OF_HOSTS
             if ordinary >= room.most - room.reserve:
@@ -149,7 +129,7 @@ def with_room(known: Mapping[str, Incident], new: Iterable[Finding], room: Room 
             if is_host and hosts >= room.hosts:
                 continue
             free = room.hosts - hosts
-            if is_host and one.is_new and one.met_by and met_by[one.met_by] >= free:
+            if is_host and candidate.is_new and one.met_by and met_by[one.met_by] >= free:
                 continue
             if tenant and tenants[tenant] >= room.tenants:
                 continue
@@ -161,10 +141,10 @@ def with_room(known: Mapping[str, Incident], new: Iterable[Finding], room: Room 
 
 
 def let_go(incident: Incident, now: datetime) -> Incident:
-    """An incident that is followed no more; to be kept while it owes anybody a word.
+    """End an incident that is followed no more; it is kept while it owes anybody a message.
 
-    One that there was no room for is over as far as anybody will ever know: what goes on is found
-    again, as another one, once there is room. Who may have heard of its beginning is told of that.
+    One without room is over as far as anybody will ever know: what goes on is found again, as
+    another one, once there is room. Who may know of its beginning is owed its end.
     """
     if incident.life is Life.SUSPECTED:
         return incident
@@ -176,18 +156,16 @@ def let_go(incident: Incident, now: datetime) -> Incident:
     return replace(incident, life=Life.OVER, over_at=now, looked_at=now, said=said, displaced=True)
 
 
-def _owing_any_end(notification_state: NotificationState) -> NotificationState:
-    """Owe the end to whom it is open, or who has just been told of one or the other."""
-    may_be_open = (
-        notification_state.notified in (Word.OPENED, Word.REMINDER) or notification_state.tried
-    )
-    if notification_state.owed is Word.RECOVERED:
-        return notification_state if may_be_open else replace(notification_state, owed=None)
-    return replace(notification_state, owed=Word.RECOVERED if may_be_open else None, tried=False)
+def _owing_any_end(state: NotificationState) -> NotificationState:
+    """Owe the end where the incident may be open to the listener."""
+    may_be_open = state.notified in (Word.OPENED, Word.REMINDER) or state.tried
+    if state.owed is Word.RECOVERED:
+        return state if may_be_open else replace(state, owed=None)
+    return replace(state, owed=Word.RECOVERED if may_be_open else None, tried=False)
 
 
 def _is_grave(kind: Kind, place: Place) -> bool:
-    """Whether the reserve is for it."""
+    """Return whether the reserve is for it."""
     is_platforms = not place.tenant and kind not in KINDS_OF_HOSTS
     return is_platforms or ADVICE[kind].severity is Severity.CRITICAL
 
@@ -208,17 +186,10 @@ Incidents = Mapping[str, Incident]
 def step(
     known: Incidents, evaluation: Evaluation, now: datetime, limits: AlarmLimits, room: Room = ROOM
 ) -> dict[str, Incident]:
-    """The incidents after a look, by key; what is over and told of and will not be missed is gone.
+    """Return the incidents after an evaluation, by key; ``now`` never goes back.
 
-    So is what there is no room for (monitoring.incidents.lifecycle), once who was told of it has
-    been told that it is followed no more; until then it is not found anew.
-
-    Args:
-        known: Those before it, by key.
-        look: What was found.
-        now: When; no earlier than the looks before.
-        limits: The stage's.
-        room: How many are followed.
+    Without what is over, notified and unlikely to return, and without what there is no room for
+    once its end has been sent; until then that is not found anew.
     """
     found = {finding.key: finding for finding in evaluation.findings}
     after: dict[str, Incident] = {}
@@ -245,32 +216,32 @@ def step(
 
 
 def left_out(after: Incidents, evaluation: Evaluation) -> int:
-    """How many findings of a look are not among the incidents after it: there was no room."""
+    """Count the findings that are not among the incidents after it: there was no room."""
     followed = {key for key, each in after.items() if not each.displaced}
     return len({finding.key for finding in evaluation.findings} - followed)
 
 
-def notified(notification_state: NotificationState, now: datetime) -> NotificationState:
-    """After what is owed has been said."""
-    if notification_state.owed is None:
-        return notification_state
-    reminders = notification_state.reminders + 1 if notification_state.owed is Word.REMINDER else 0
-    return NotificationState(notified=notification_state.owed, notified_at=now, reminders=reminders)
+def notified(state: NotificationState, now: datetime) -> NotificationState:
+    """Return the state after what is owed has been sent."""
+    if state.owed is None:
+        return state
+    reminders = state.reminders + 1 if state.owed is Word.REMINDER else 0
+    return NotificationState(notified=state.owed, notified_at=now, reminders=reminders)
 
 
-def tried(notification_state: NotificationState) -> NotificationState:
-    """Before what is owed is sent: from then on it may have been heard."""
-    return replace(notification_state, tried=notification_state.owed is not None)
+def tried(state: NotificationState) -> NotificationState:
+    """Mark what is owed before it is sent: from then on it may have arrived."""
+    return replace(state, tried=state.owed is not None)
 
 
 def calm_wanted(incident: Incident, limits: AlarmLimits) -> int:
-    """Looks in a row without it that end it."""
+    """Count the evaluations in a row without it that end it."""
     most = max(limits.good_looks, limits.most_good_looks)
     return min(most, limits.good_looks << min(incident.returns, 20))
 
 
 def pause(reminders: int, limits: AlarmLimits) -> timedelta:
-    """What lies between the last word and the next reminder.
+    """Return the pause between the last message and the next reminder.
 
     >>> [pause(n, AlarmLimits()).total_seconds() / 3600 for n in (0, 1, 2, 9)]
     [1.0, 2.0, 4.0, 24.0]
@@ -280,7 +251,7 @@ def pause(reminders: int, limits: AlarmLimits) -> timedelta:
 
 
 def latest(mine: Iterable[Incident], theirs: Iterable[Incident]) -> dict[str, Incident]:
-    """Of two memories of the same incidents what was looked at later, by key; mine at a tie."""
+    """Merge two memories of incidents by key: the one evaluated later, mine at a tie."""
     merged = {incident.key: incident for incident in theirs}
     for incident in mine:
         other = merged.get(incident.key)
@@ -308,7 +279,7 @@ def _suspected(finding: Finding, now: datetime) -> Incident:
 
 
 def _bad(incident: Incident, finding: Finding, now: datetime, limits: AlarmLimits) -> Incident:
-    """After a look that has found it."""
+    """Return an incident after an evaluation that has found it."""
     in_a_row = incident.bad > 0 and incident.good == 0
     incident = replace(
         incident,
@@ -329,7 +300,7 @@ def _bad(incident: Incident, finding: Finding, now: datetime, limits: AlarmLimit
 
 
 def _opened(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident:
-    """Open, if that has been found often enough."""
+    """Open an incident that was found often enough."""
     if incident.bad < evaluations_required(incident.kind, limits.bad_looks):
         return incident
     return replace(
@@ -342,7 +313,7 @@ def _opened(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident:
 
 
 def _good(incident: Incident, now: datetime, limits: AlarmLimits) -> Incident | None:
-    """After a look that has not found it; None where it need not be known any more."""
+    """Return an incident after an evaluation without it; None where it may be forgotten."""
     incident = replace(incident, looked_at=now, bad=0, good=incident.good + 1)
     if incident.life is Life.SUSPECTED:
         return None
@@ -369,7 +340,7 @@ def _reminded(incident: Incident, now: datetime, limits: AlarmLimits) -> Inciden
 def _changed(
     incident: Incident, change: Callable[[NotificationState], NotificationState]
 ) -> dict[str, NotificationState]:
-    """What becomes of what everybody is told who hears of such an incident."""
+    """Change what is owed to every kind of listener that is notified of such an incident."""
     critical = incident.severity is Severity.CRITICAL
     return {
         each.value: change(incident.notification_state(each))
@@ -379,23 +350,21 @@ def _changed(
 
 
 def _owing_a_reminder(
-    notification_state: NotificationState, now: datetime, limits: AlarmLimits
+    state: NotificationState, now: datetime, limits: AlarmLimits
 ) -> NotificationState:
-    if notification_state.owed is not None or notification_state.notified_at is None:
-        return notification_state
-    if now - notification_state.notified_at < pause(notification_state.reminders, limits):
-        return notification_state
-    return replace(notification_state, owed=Word.REMINDER, tried=False)
+    if state.owed is not None or state.notified_at is None:
+        return state
+    if now - state.notified_at < pause(state.reminders, limits):
+        return state
+    return replace(state, owed=Word.REMINDER, tried=False)
 
 
-def _owing_the_start(notification_state: NotificationState) -> NotificationState:
-    # Whose end nobody can have been told of is still open to them.
-    open_to_them = (
-        notification_state.notified in (Word.OPENED, Word.REMINDER) and not notification_state.tried
-    )
-    return replace(notification_state, owed=None if open_to_them else Word.OPENED, tried=False)
+def _owing_the_start(state: NotificationState) -> NotificationState:
+    # An incident whose end cannot have arrived is still open to them.
+    open_to_them = state.notified in (Word.OPENED, Word.REMINDER) and not state.tried
+    return replace(state, owed=None if open_to_them else Word.OPENED, tried=False)
 
 
-def _owing_the_end(notification_state: NotificationState) -> NotificationState:
-    # Also where its start is owed: the one message tells both.
-    return replace(notification_state, owed=Word.RECOVERED, tried=False)
+def _owing_the_end(state: NotificationState) -> NotificationState:
+    # Also where its start is owed: the one message has both.
+    return replace(state, owed=Word.RECOVERED, tried=False)
