@@ -113,8 +113,8 @@ class Parts:
     def holds(self, url: str, tenant: str = "default") -> LeasedRequest:
         """A request for a page, submitted and leased."""
         [an_id] = submitted(self.services.config, url, tenant=tenant)
-        [held] = [one for one in self.leases.take().leased if one.claim.request.id == an_id]
-        return held
+        [leased] = [one for one in self.leases.take().leased if one.claim.request.id == an_id]
+        return leased
 
 
 def leave_alone(world: World, host: str, seconds: float, tenant: str = "default") -> None:

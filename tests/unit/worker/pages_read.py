@@ -56,7 +56,7 @@ def records(world, request_id):
     return {record.index: record.fields["line"] for record in found}
 
 
-def held_by(world, reader, reader_name="list"):
+def leased_by(world, reader, reader_name="list"):
     asked = Body(url=URL, rule=reader_name, rule_version=reader.version, depth=3)
     request = Request(id=7, tenant="default", biz="docs", queued_at=START, body=asked)
     claim = Claim(request=request, entry=Entry(7, "docs", 1), token="t", attempt=1)
@@ -74,8 +74,8 @@ def read(
     **changes,
 ):
     """Read one page, alone; the outcome, what was leased, and the session."""
-    held = held_by(world, reader, reader_name)
+    leased = leased_by(world, reader, reader_name)
     session = QuietSession(world.work({}, **changes), "w")
     whole = Parser(session, **(limits or {}))
     page = Page(url=URL, status=status, headers={}, body=body)
-    return asyncio.run(whole.read(held, reader, page)), held, session
+    return asyncio.run(whole.read(leased, reader, page)), leased, session

@@ -205,15 +205,15 @@ def _records(world: World):
 
 def test_a_stop_and_the_workers_end_at_once_are_the_end():
     async def run():
-        stopper, held, began = Stopper(), object(), asyncio.Event()
+        stopper, leased, began = Stopper(), object(), asyncio.Event()
 
         async def attempt():
             began.set()
             await asyncio.sleep(30)
 
-        task = asyncio.create_task(stopper.run(held, attempt()))
+        task = asyncio.create_task(stopper.run(leased, attempt()))
         await began.wait()
-        stopper.stop(held)
+        stopper.stop(leased)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -224,7 +224,7 @@ def test_a_stop_and_the_workers_end_at_once_are_the_end():
 
 def test_an_attempt_that_ends_in_spite_of_being_stopped_leaves_no_cancellation_behind():
     async def run():
-        stopper, held, began = Stopper(), object(), asyncio.Event()
+        stopper, leased, began = Stopper(), object(), asyncio.Event()
 
         async def stubborn():
             began.set()
@@ -234,29 +234,29 @@ def test_an_attempt_that_ends_in_spite_of_being_stopped_leaves_no_cancellation_b
                 return "an end"
 
         async def runner():
-            first = await stopper.run(held, stubborn())
+            first = await stopper.run(leased, stubborn())
             await asyncio.sleep(0)
             return first, asyncio.current_task().cancelling()
 
         task = asyncio.create_task(runner())
         await began.wait()
-        stopper.stop(held)
-        stopper.stop(held)
+        stopper.stop(leased)
+        stopper.stop(leased)
         assert await task == ("an end", 0)
-        stopper.stop(held)
+        stopper.stop(leased)
 
     asyncio.run(run())
 
 
 def test_nobody_stops_the_own_attempt():
     async def run():
-        stopper, held = Stopper(), object()
+        stopper, leased = Stopper(), object()
 
         async def attempt():
-            stopper.stop(held)
+            stopper.stop(leased)
             await asyncio.sleep(0)
             return "an end"
 
-        assert await stopper.run(held, attempt()) == "an end"
+        assert await stopper.run(leased, attempt()) == "an end"
 
     asyncio.run(run())

@@ -56,8 +56,8 @@ def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(wor
 
     def reap_then_wait() -> bool:
         if not buried:
-            held = world.book.leases(DOCS)
-            entries = [entry for _, entry in held]
+            leased = world.book.leases(DOCS)
+            entries = [entry for _, entry in leased]
             world.revocation.revoke(DOCS, world.biz, entries, "w", "x", "dead", world.now)
             world.detector.reap("w")
             buried.extend(entries)

@@ -134,7 +134,7 @@ def test_what_was_put_aside_and_what_is_queued_come_in_one_batch_of_bounded_size
 
     taken = Parts(world).leases.take()
 
-    ids = [held.claim.request.id for held in taken.leased]
+    ids = [leased.claim.request.id for leased in taken.leased]
     assert taken.entries == 3
     assert ids == [*first, second[0]]
 

@@ -54,11 +54,11 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
 
     limits = world.tree.stage.fleet
     mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(index=1e-9))
-    held = in_flight(mine, BIZS)
-    assert len(held) == BIZS
+    leased = in_flight(mine, BIZS)
+    assert len(leased) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 
-    assert mine.leases.renew(held).lost == []
+    assert mine.leases.renew(leased).lost == []
 
     assert renewed == set(world.tree.queues())
     assert index.waits == 1
@@ -70,10 +70,10 @@ def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)
-    held = mine.leases.take().leased
+    leased = mine.leases.take().leased
     world.queue.flush()
 
-    assert mine.leases.renew(held).lost == []
+    assert mine.leases.renew(leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 
@@ -83,10 +83,10 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)
-    held = in_flight(mine)
+    leased = in_flight(mine)
     world.queue.flush()
 
-    assert mine.leases.renew(held).lost == []
+    assert mine.leases.renew(leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 1
 
@@ -96,10 +96,10 @@ def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_froz
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world, pauses=Pauses(true=0.0))
-    held = in_flight(mine)
+    leased = in_flight(mine)
     world.queue.flush()
 
-    assert mine.leases.renew(held).lost == []
+    assert mine.leases.renew(leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 

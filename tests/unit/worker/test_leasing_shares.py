@@ -33,11 +33,11 @@ class Stand:
         self.world.submission().submit(self.world.tree, "default", biz, pages, self.world.now)
 
     def take(self) -> str | None:
-        held = self._leases.take().leased
-        if not held:
+        leased = self._leases.take().leased
+        if not leased:
             return None
-        biz = held[0].queue_key.biz
-        self.had[biz] += len(held)
+        biz = leased[0].queue_key.biz
+        self.had[biz] += len(leased)
         self.leases[biz] += 1
         return biz
 

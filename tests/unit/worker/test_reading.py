@@ -25,7 +25,7 @@ from tests.unit.worker.pages_read import (
     STRICT,
     URL,
     Parts,
-    held_by,
+    leased_by,
     lines,
     read,
     records,
@@ -168,7 +168,7 @@ def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop(world):
 
 
 def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
-    session, other = QuietSession(world.work({}), "w"), held_by(world, PLAIN)
+    session, other = QuietSession(world.work({}), "w"), leased_by(world, PLAIN)
     in_flight = session.in_flight
     other.weight = 1_001
     in_flight.add(other)
@@ -177,7 +177,7 @@ def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
     async def go():
         whole = Parser(session, ReadingGate(session, heavy_bytes=1_000))
         page = Page(url=URL, status=200, headers={}, body=b"one")
-        reading = asyncio.create_task(whole.read(held_by(world, PLAIN), PLAIN, page))
+        reading = asyncio.create_task(whole.read(leased_by(world, PLAIN), PLAIN, page))
         await asyncio.wait([reading], timeout=0.02)
         assert not reading.done()
         in_flight.drop(other)
@@ -262,10 +262,10 @@ def test_many_links_of_a_small_page_weigh(world, kind):
 
     reader = RULE if kind == "rule" else PLAIN
 
-    done, held, _ = read(world, reader, b"zip", extractor=Sitemap(), executors=Sitemap())
+    done, leased, _ = read(world, reader, b"zip", extractor=Sitemap(), executors=Sitemap())
 
     assert len(done.links) == 5_000
-    assert held.weight == 5_000 * LINK_BYTES + 3
+    assert leased.weight == 5_000 * LINK_BYTES + 3
 
 
 @pytest.mark.parametrize("kind", ["rule", "spider"])

@@ -43,11 +43,11 @@ def test_coverage_adds_up_until_it_is_taken(world):
             found = Coverage(pages=1, records=2, fields={"title": 1})
             return Harvest(records=({"title": "x"}, {"title": None}), coverage=found)
 
-    _, held, session = read(world, RULE, b"x", reader_name="page", extractor=Some())
+    _, leased, session = read(world, RULE, b"x", reader_name="page", extractor=Some())
 
     async def again():
         page = Page(url=URL, status=200, headers={}, body=b"x")
-        await Parser(session).read(held, RULE, page)
+        await Parser(session).read(leased, RULE, page)
 
     asyncio.run(again())
 

@@ -23,10 +23,10 @@ class Stand:
         store = Failing(world.store, settle=1)
         self.parts = Parts(world, store=store, pauses=PAUSES)
         self.in_flight = self.parts.session.in_flight
-        for held in self.parts.leases.take().leased:
-            held.weight = weight
-            self.in_flight.add(held)
-            self.in_flight.end(held, Done(()))
+        for leased in self.parts.leases.take().leased:
+            leased.weight = weight
+            self.in_flight.add(leased)
+            self.in_flight.end(leased, Done(()))
 
     def settle(self, batch):
         session = self.parts.session
@@ -72,9 +72,9 @@ def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch
 def test_an_outcome_of_another_queue_is_stored_though_one_is_away(world):
     stand = Stand(world)
     theirs = submitted(world, *URLS[:2], tenant="acme")
-    for held in stand.parts.leases.take().leased:
-        stand.in_flight.add(held)
-        stand.in_flight.end(held, Done(()))
+    for leased in stand.parts.leases.take().leased:
+        stand.in_flight.add(leased)
+        stand.in_flight.end(leased, Done(()))
 
     assert not stand.settle(len(URLS))
 

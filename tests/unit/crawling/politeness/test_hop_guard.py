@@ -33,11 +33,11 @@ PAGE = "https://a.example/1"
 ELSEWHERE = "https://b.example/2"
 
 
-async def ours(held) -> bool:
+async def ours(leased) -> bool:
     return True
 
 
-async def lost(held) -> bool:
+async def lost(leased) -> bool:
     return False
 
 
@@ -65,11 +65,11 @@ def test_the_first_host_needs_no_second_slot_and_the_next_host_needs_its_own(wor
 def test_a_redirect_asks_again_until_there_is_a_slot(world, clock):
     polite(world, per_second=10)
     mine = Parts(world)
-    held = mine.holds(PAGE)
+    leased = mine.holds(PAGE)
     leave_alone(world, "b.example", 12)
     began = clock.now
 
-    asyncio.run(mine.hop_guards.wait_for_slot(held, "b.example"))
+    asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
 
     assert clock.now - began >= 12
     assert sum(clock.slept) == pytest.approx(12, abs=0.1)
@@ -88,10 +88,10 @@ def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
             return dict.fromkeys(wanted, turn)
 
     soon, mine = Soon(), Parts(world, pauses=PAUSES)
-    held = mine.holds(PAGE)
+    leased = mine.holds(PAGE)
     mine.hop_guards.client = soon
 
-    asyncio.run(mine.hop_guards.wait_for_slot(held, "b.example"))
+    asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
 
     assert soon.asked == 3
     assert clock.slept == [0.05, 0.05]
@@ -100,11 +100,11 @@ def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
 def test_a_redirect_to_a_host_without_a_slot_gives_up_after_its_patience(world, clock):
     polite(world, per_second=10)
     mine = Parts(world)
-    held = mine.holds(PAGE)
+    leased = mine.holds(PAGE)
     leave_alone(world, "b.example", 60)
 
     with pytest.raises(ThrottledError, match=r"b\.example") as caught:
-        asyncio.run(mine.hop_guards.wait_for_slot(held, "b.example", led=True))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example", led=True))
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable
@@ -134,10 +134,10 @@ def test_a_site_is_asked_whether_it_wants_the_place_that_a_redirect_leads_to(wor
 
 def test_no_redirect_is_followed_while_slots_are_unknown(world):
     mine = Parts(world, hosts=Broken())
-    held = Parts(world, name="x").holds(PAGE)
+    leased = Parts(world, name="x").holds(PAGE)
 
     with pytest.raises(StoreUnavailableError):
-        asyncio.run(mine.hop_guards.wait_for_slot(held, "b.example"))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
 
 
 def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed(world):
@@ -191,18 +191,18 @@ def test_a_page_counts_as_under_way_where_its_redirects_have_led(world):
     """So that no host has more under way than it may, by whatever way they came."""
     polite(world, per_second=1_000, concurrency=9)
     mine = Parts(world)
-    held = mine.holds(PAGE)
-    hop_guard = mine.hop_guards.of(held, ours)
+    leased = mine.holds(PAGE)
+    hop_guard = mine.hop_guards.of(leased, ours)
 
     async def go():
-        mine.scheduler.add(held)
-        assert await mine.scheduler.ready.get() is held
+        mine.scheduler.add(leased)
+        assert await mine.scheduler.ready.get() is leased
         await hop_guard(PAGE)
         assert mine.scheduler.busy() == {("a.example", "default"): 1}
         await hop_guard(ELSEWHERE)
         assert mine.scheduler.busy() == {("b.example", "default"): 1}
 
     asyncio.run(go())
-    mine.scheduler.end(held)
+    mine.scheduler.end(leased)
 
     assert mine.scheduler.busy() == {}

@@ -37,15 +37,15 @@ def begun(scheduler: LocalScheduler) -> list[object]:
 def test_as_many_begin_at_a_host_as_it_has_permits():
     async def check():
         scheduler = LocalScheduler()
-        held = [request("a", permits=2, name=n) for n in range(5)]
-        for one in held:
+        leased = [request("a", permits=2, name=n) for n in range(5)]
+        for one in leased:
             scheduler.add(one)
 
-        assert begun(scheduler) == held[:2]
+        assert begun(scheduler) == leased[:2]
         assert scheduler.running(("a", "acme")) == 5
 
-        scheduler.end(held[0])
-        assert begun(scheduler) == [held[2]]
+        scheduler.end(leased[0])
+        assert begun(scheduler) == [leased[2]]
 
     asyncio.run(check())
 
@@ -86,10 +86,10 @@ def test_slots_that_come_late_keep_their_distance():
     async def check():
         now = [100.0]
         scheduler = LocalScheduler(SteadyTime(lambda: now[0]))
-        held = [request("a", slot_at=n * 0.01, interval=0.02) for n in range(3)]
-        for one in held:
+        leased = [request("a", slot_at=n * 0.01, interval=0.02) for n in range(3)]
+        for one in leased:
             scheduler.add(one)
-        for one in held:
+        for one in leased:
             assert await asyncio.wait_for(scheduler.ready.get(), 60) is one
             scheduler.end(one)
             now[0] += 0.015

@@ -73,26 +73,26 @@ class Site:
             lambda: agent,
             remembered,
         )
-        self.held = Parts(world).holds(PAGE)
+        self.leased = Parts(world).holds(PAGE)
 
-    async def wait_for_slot(self, held, host, *, led):
+    async def wait_for_slot(self, leased, host, *, led):
         self.slots.append(host)
         if self.no_slot is not None:
             raise self.no_slot
 
-    def check(self, url: str = PAGE, held=None) -> None:
-        asyncio.run(self.book.check(held or self.held, url))
+    def check(self, url: str = PAGE, leased=None) -> None:
+        asyncio.run(self.book.check(leased or self.leased, url))
 
 
 def test_a_robots_txt_is_asked_for_once_however_many_requests_wait_for_it(world):
     site = Site(world, {ROBOTS: NOT_HERE})
 
     async def go():
-        await asyncio.gather(*(site.book.check(site.held, f"{PAGE}{n}") for n in range(20)))
-        await site.book.learn(site.held)
-        assert site.book.knows(site.held)
+        await asyncio.gather(*(site.book.check(site.leased, f"{PAGE}{n}") for n in range(20)))
+        await site.book.learn(site.leased)
+        assert site.book.knows(site.leased)
 
-    assert not site.book.knows(site.held)
+    assert not site.book.knows(site.leased)
     asyncio.run(go())
 
     assert site.web.times(ROBOTS) == 1
@@ -107,7 +107,7 @@ def test_a_robots_txt_is_asked_for_again_after_its_life(world):
     assert site.web.times(ROBOTS) == 1
 
     world.now += timedelta(seconds=1)
-    assert not site.book.knows(site.held)
+    assert not site.book.knows(site.leased)
     site.web.answers[ROBOTS] = b"User-agent: *\nDisallow: /\n"
     with pytest.raises(RobotsDeniedError):
         site.check()
@@ -124,7 +124,7 @@ def test_what_one_worker_has_read_others_need_not_and_it_is_as_old_for_them(worl
     assert other.web.asked == []
 
     world.now += DAY / 2
-    assert not other.book.knows(other.held)
+    assert not other.book.knows(other.leased)
 
 
 def test_a_copy_that_is_over_is_not_believed(world):
@@ -217,12 +217,12 @@ def test_who_ignores_robots_txt_asks_for_none(world):
     with pytest.raises(RobotsDeniedError):
         site.check()
     biz = make_biz(politeness=Politeness(robots=Robots.IGNORE))
-    site.held.biz = biz
+    site.leased.biz = biz
 
     site.check()
     site.check("https://b.example/")
 
-    assert site.book.knows(site.held)
+    assert site.book.knows(site.leased)
     assert site.book.crawl_delay("a.example", biz) is None
     assert site.web.times("https://b.example/robots.txt") == 0
 
@@ -247,7 +247,7 @@ def test_an_address_that_is_refused_does_not_make_the_site_unknown_to_others(wor
 
     assert world.robots.load("https://a.example") is None
     world.now += timedelta(seconds=REFUSED_SECONDS)
-    assert not site.book.knows(site.held)
+    assert not site.book.knows(site.leased)
 
 
 def test_a_cache_that_fails_is_warned_of_and_done_without(world):
@@ -281,12 +281,12 @@ def test_a_missing_slot_says_nothing_about_the_site(world, no_slot, warnings):
     """Else a host that is left alone for a while would be closed to the whole fleet as well."""
     site = Site(world, {ROBOTS: NOT_HERE}, no_slot=no_slot)
 
-    asyncio.run(site.book.learn(site.held))
+    asyncio.run(site.book.learn(site.leased))
     with pytest.raises(type(no_slot), match=str(no_slot)):
         site.check()
     assert site.web.asked == []
     assert world.robots.load("https://a.example") is None
-    assert not site.book.knows(site.held)
+    assert not site.book.knows(site.leased)
     assert len(world.warnings) == 2 * warnings
 
     site.no_slot = None
@@ -296,7 +296,7 @@ def test_a_missing_slot_says_nothing_about_the_site(world, no_slot, warnings):
 def test_what_nobody_foresaw_makes_the_rules_unknown_and_keeps_nobody_waiting(world):
     site = Site(world, {ROBOTS: ValueError("not foreseen")})
 
-    asyncio.run(site.book.learn(site.held))
+    asyncio.run(site.book.learn(site.leased))
 
     with pytest.raises(RobotsUnknownError):
         site.check()
@@ -308,8 +308,8 @@ def test_who_is_cancelled_while_it_waits_does_not_take_the_answer_from_the_other
     site = Site(world, {ROBOTS: NOT_HERE})
 
     async def go():
-        first = asyncio.create_task(site.book.check(site.held, PAGE))
-        second = asyncio.create_task(site.book.check(site.held, PAGE))
+        first = asyncio.create_task(site.book.check(site.leased, PAGE))
+        second = asyncio.create_task(site.book.check(site.leased, PAGE))
         await asyncio.sleep(0)
         first.cancel()
         await second
@@ -323,7 +323,7 @@ def test_who_is_cancelled_while_it_waits_does_not_take_the_answer_from_the_other
 def test_a_robots_txt_is_asked_for_quickly_plainly_and_without_cookies(world):
     site = Site(world, {ROBOTS: NOT_HERE})
     fetch = replace(world.biz.fetch, total_seconds=300, content_types=("text/html",), cookies=True)
-    site.held.biz = replace(world.biz, fetch=fetch)
+    site.leased.biz = replace(world.biz, fetch=fetch)
 
     site.check()
 
@@ -376,9 +376,9 @@ def test_ports_of_a_host_beyond_those_remembered_are_known_all_the_same(world):
 
     async def go():
         for n in range(MOST_PORTS + 4):
-            await site.book.check(site.held, f"https://a.example:{n + 1000}/")
+            await site.book.check(site.leased, f"https://a.example:{n + 1000}/")
         for n in range(MOST_PORTS + 4):
-            await site.book.check(site.held, f"https://a.example:{n + 1000}/")
+            await site.book.check(site.leased, f"https://a.example:{n + 1000}/")
 
     asyncio.run(go())
 
@@ -394,7 +394,7 @@ def test_two_tenants_are_reported_the_same_of_a_site_that_is_asked_once(world):
         site.check("https://a.example/private", theirs)
 
     assert site.web.times(ROBOTS) == 1
-    assert (site.held.queue_key, theirs.queue_key.tenant) == (DOCS, "acme")
+    assert (site.leased.queue_key, theirs.queue_key.tenant) == (DOCS, "acme")
 
 
 def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_reported(world):
@@ -408,7 +408,7 @@ def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_reported(
         first_byte_seconds=0.001,
         total_seconds=0.001,
     )
-    site.held.biz = replace(world.biz, fetch=hasty)
+    site.leased.biz = replace(world.biz, fetch=hasty)
 
     site.check()
 

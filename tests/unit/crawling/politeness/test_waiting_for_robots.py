@@ -41,7 +41,7 @@ PLAIN = "http://a.example/1"
 ELSEWHERE = "https://b.example/robots.txt"
 
 
-async def ours(held) -> bool:
+async def ours(leased) -> bool:
     return True
 
 
@@ -123,10 +123,10 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
 def test_a_page_whose_slot_is_unknown_has_not_begun(world):
     polite(world, Robots.OBEY)
     mine = Parts(world, hosts=Failing(world.hosts, reserve=1))
-    held = Parts(world, name="x").holds(SECURE)
+    leased = Parts(world, name="x").holds(SECURE)
 
     with pytest.raises(NoSlotError) as caught:
-        asyncio.run(mine.hop_guards.of(held, ours)(SECURE))
+        asyncio.run(mine.hop_guards.of(leased, ours)(SECURE))
 
     assert caught.value.again_seconds == UNREPORTED_SECONDS
     assert isinstance(caught.value.__cause__, StoreUnavailableError)
@@ -143,15 +143,15 @@ def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
     hosts = Spy(world.hosts)
     pages = {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}
     mine = Parts(world, pages, hosts=hosts)
-    held = mine.holds(PLAIN)
+    leased = mine.holds(PLAIN)
     began = clock.now
 
     async def go():
-        await mine.robots.learn(held)
-        held.slot_at = clock.now + 30
+        await mine.robots.learn(leased)
+        leased.slot_at = clock.now + 30
         clock.passes(30)
         world.hosts.reserve([hosts.of("reserve")[0][0][0]], "w")
-        hop_guard = mine.hop_guards.of(held, ours)
+        hop_guard = mine.hop_guards.of(leased, ours)
         await hop_guard(PLAIN)
         await hop_guard(SECURE)
 
@@ -164,11 +164,11 @@ def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
 def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(world, clock):
     polite(world, per_second=1 / 3_600)
     mine = Parts(world, pauses=PAUSES)
-    held = mine.holds(SECURE)
+    leased = mine.holds(SECURE)
     began = clock.now
 
     with pytest.raises(ThrottledError, match=r"a\.example"):
-        asyncio.run(mine.hop_guards.wait_for_slot(held, "a.example", led=True))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "a.example", led=True))
 
     assert clock.now - began <= PAUSES.turn + LONGEST_INTERVAL_SECONDS
 
@@ -178,9 +178,9 @@ def test_a_robots_txt_that_leads_to_another_host_takes_a_slot_there(world, clock
     hosts = Spy(world.hosts)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
     mine = Parts(world, {ROBOTS: led}, hosts=hosts)
-    held = mine.holds(SECURE)
+    leased = mine.holds(SECURE)
 
-    asyncio.run(mine.robots.check(held, SECURE))
+    asyncio.run(mine.robots.check(leased, SECURE))
 
     asked = [one.host for args in hosts.of("reserve") for one in args[0]]
     assert asked == ["a.example", "b.example"]
@@ -193,16 +193,16 @@ def test_a_robots_txt_that_leads_to_a_host_without_a_slot_is_not_read_and_not_re
     polite(world, Robots.OBEY)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
     mine = Parts(world, {ROBOTS: led})
-    held = mine.holds(SECURE)
+    leased = mine.holds(SECURE)
     leave_alone(world, "b.example", 3_600)
 
     with pytest.raises(RobotsUnknownError, match=r"b\.example") as caught:
-        asyncio.run(mine.robots.check(held, SECURE))
+        asyncio.run(mine.robots.check(leased, SECURE))
 
     assert caught.value.retryable
     assert mine.fetcher.asked == []
     assert world.robots.load("https://a.example") is None
-    assert not mine.robots.knows(held)
+    assert not mine.robots.knows(leased)
 
 
 def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world):
@@ -213,10 +213,10 @@ def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world):
             await asyncio.Event().wait()
 
     mine = Parts(world, fetcher=Silent({}), on_the_way_seconds=0.01)
-    held = mine.holds(SECURE)
+    leased = mine.holds(SECURE)
 
     with pytest.raises(RobotsUnknownError, match="TimeoutError"):
-        asyncio.run(asyncio.wait_for(mine.robots.check(held, SECURE), 60))
+        asyncio.run(asyncio.wait_for(mine.robots.check(leased, SECURE), 60))
 
 
 def test_many_hops_of_a_robots_txt_take_a_slot_each(world, clock):
@@ -225,15 +225,15 @@ def test_many_hops_of_a_robots_txt_take_a_slot_each(world, clock):
     way = tuple(f"https://h{n}.example/robots.txt" for n in range(3))
     led = Page(url=way[-1], status=200, headers={}, body=ALLOWED, redirects=(ROBOTS, *way[:-1]))
     mine = Parts(world, {ROBOTS: led}, hosts=hosts)
-    held = replace_biz(mine.holds(SECURE))
+    leased = replace_biz(mine.holds(SECURE))
 
-    asyncio.run(mine.robots.check(held, SECURE))
+    asyncio.run(mine.robots.check(leased, SECURE))
 
     asked = [one.host for args in hosts.of("reserve") for one in args[0]]
     assert asked == ["a.example", "h0.example", "h1.example", "h2.example"]
 
 
-def replace_biz(held):
+def replace_biz(leased):
     """Of the biz's limits on redirects those of robots.txt do not depend."""
-    held.biz = replace(held.biz, fetch=replace(held.biz.fetch, max_redirects=0))
-    return held
+    leased.biz = replace(leased.biz, fetch=replace(leased.biz.fetch, max_redirects=0))
+    return leased

@@ -251,7 +251,7 @@ class Leases:
         by_why: dict[str, list[Claim]] = defaultdict(list)
         by_token: dict[str, list[tuple[str, datetime, list[Entry]]]] = defaultdict(list)
         for part in waiting:
-            claims = [one.claim for one in part.held]
+            claims = [one.claim for one in part.leased]
             by_why[part.said or reason(part.why)] += claims
             for token, entries in entries_by_token(claims).items():
                 by_token[token].append((part.host, part.until, entries))

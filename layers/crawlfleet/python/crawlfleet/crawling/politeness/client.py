@@ -103,21 +103,21 @@ class LocalScheduler:
         """Get up to so many hosts of :meth:`busy`. Safe in any thread."""
         return tuple(self._hosts)[:most]
 
-    def add(self, held: LeasedRequest) -> None:
+    def add(self, leased: LeasedRequest) -> None:
         """Add a request that has a slot, or needs none."""
-        host = self._hosts.get(held.host)
+        host = self._hosts.get(leased.host)
         if host is None:
-            host = self._hosts[held.host] = _Host()
-        host.permits = max(1, held.permits)
+            host = self._hosts[leased.host] = _Host()
+        host.permits = max(1, leased.permits)
         host.slots += 1
-        if held.slot_at is None or held.slot_at <= self._now() + _NEAR_SECONDS:
-            self._come(host, held)
+        if leased.slot_at is None or leased.slot_at <= self._now() + _NEAR_SECONDS:
+            self._come(host, leased)
         else:
-            self._wait(held, held.slot_at)
+            self._wait(leased, leased.slot_at)
 
-    def end(self, held: LeasedRequest) -> None:
+    def end(self, leased: LeasedRequest) -> None:
         """End a request that a runner took, however it ended."""
-        key = self._places.pop(held)
+        key = self._places.pop(leased)
         host = self._hosts[key]
         host.running -= 1
         for _ in range(min(len(host.blocked), host.permits - host.running)):
@@ -125,13 +125,13 @@ class LocalScheduler:
         if not host.running and not host.slots:
             del self._hosts[key]
 
-    def go_on(self, held: LeasedRequest, key: HostKey) -> None:
+    def go_on(self, leased: LeasedRequest, key: HostKey) -> None:
         """Move a request in flight to a host where it has a slot; it leaves the last one."""
-        if self._places.get(held, key) == key:
+        if self._places.get(leased, key) == key:
             return
-        self.end(held)
+        self.end(leased)
         self._hosts.setdefault(key, _Host()).running += 1
-        self._places[held] = key
+        self._places[leased] = key
 
     def close(self, runners: int) -> None:
         """End each runner once it has nothing left to take."""
@@ -141,25 +141,25 @@ class LocalScheduler:
         for _ in range(runners):
             self.ready.put_nowait(None)
 
-    def _come(self, host: _Host, held: LeasedRequest) -> None:
+    def _come(self, host: _Host, leased: LeasedRequest) -> None:
         if host.running >= host.permits:
-            host.blocked.append(held)
+            host.blocked.append(leased)
             return
         now = self._now()
         if host.next_at > now + _NEAR_SECONDS:
-            self._wait(held, host.next_at)
+            self._wait(leased, host.next_at)
             return
         # A slot that comes in time sets the pace, not the timer's little delay.
-        slot_at = held.slot_at
+        slot_at = leased.slot_at
         begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
-        host.next_at = begun_at + held.interval_seconds
+        host.next_at = begun_at + leased.interval_seconds
         host.slots -= 1
         host.running += 1
-        self._places[held] = held.host
-        self.ready.put_nowait(held)
+        self._places[leased] = leased.host
+        self.ready.put_nowait(leased)
 
-    def _wait(self, held: LeasedRequest, until: float) -> None:
-        heapq.heappush(self._timed, (until, next(self._order), held))
+    def _wait(self, leased: LeasedRequest, until: float) -> None:
+        heapq.heappush(self._timed, (until, next(self._order), leased))
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -178,8 +178,8 @@ class LocalScheduler:
         come = []
         while self._timed and self._timed[0][0] <= now:
             come.append(heapq.heappop(self._timed)[2])
-        for held in come:
-            self._come(self._hosts[held.host], held)
+        for leased in come:
+            self._come(self._hosts[leased.host], leased)
         if self._timed:
             self._set_timer()
 
@@ -209,7 +209,7 @@ class Waiting:
     """
 
     host: str
-    held: Sequence[LeasedRequest]
+    leased: Sequence[LeasedRequest]
     until: datetime
     why: str
     said: str | None = None
@@ -298,11 +298,11 @@ class PolitenessClient:
         return slots
 
     def share_out(
-        self, tree: Tree, queue_key: QueueKey, biz: Biz, held: Sequence[LeasedRequest]
+        self, tree: Tree, queue_key: QueueKey, biz: Biz, leased: Sequence[LeasedRequest]
     ) -> tuple[list[LeasedRequest], list[Waiting]]:
         """Give requests their slots, in order; return those with one, and by host those without."""
         by_host: dict[str, list[LeasedRequest]] = defaultdict(list)
-        for one in held:
+        for one in leased:
             by_host[one.host[0]].append(one)
         wanted = {host: len(part) for host, part in by_host.items()}
         slots = self.ask(tree, queue_key, biz, wanted)
@@ -318,9 +318,9 @@ class PolitenessClient:
 
     # ---- from the event loop -------------------------------------------------------------------
 
-    def go_on(self, held: LeasedRequest, host: str) -> None:
+    def go_on(self, leased: LeasedRequest, host: str) -> None:
         """Follow a redirect to a host whose slot has come."""
-        self._scheduler.go_on(held, (host, held.queue_key.tenant))
+        self._scheduler.go_on(leased, (host, leased.queue_key.tenant))
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
         """Count a download that ended after ``seconds``, with an answer or this error."""
@@ -423,9 +423,9 @@ class GrantedSlots:
     again_seconds: float
     why: str
 
-    def give(self, held: Sequence[LeasedRequest]) -> None:
+    def give(self, leased: Sequence[LeasedRequest]) -> None:
         """Give the slots to the first ones."""
-        for place, one in enumerate(held[: self.count]):
+        for place, one in enumerate(leased[: self.count]):
             one.slot_at = self.first_at + place * self.interval_seconds
             one.permits = self.permits
             one.interval_seconds = self.interval_seconds

@@ -113,7 +113,9 @@ class HopGuards:
             hosts, config, self.robots, self.scheduler, worker, clock, steady
         )
 
-    def of(self, held: LeasedRequest, ours: Callable[[LeasedRequest], Awaitable[bool]]) -> HopGuard:
+    def of(
+        self, leased: LeasedRequest, ours: Callable[[LeasedRequest], Awaitable[bool]]
+    ) -> HopGuard:
         """Make the guard of one request; ``ours`` checks that this worker still has its lease."""
         begun = False
 
@@ -121,48 +123,48 @@ class HopGuards:
             nonlocal begun
             if begun:
                 host = host_of(url)
-                await self.robots.check(held, url, led=True)
-                await self.wait_for_slot(held, host, led=True)
-                self.client.go_on(held, host)
+                await self.robots.check(leased, url, led=True)
+                await self.wait_for_slot(leased, host, led=True)
+                self.client.go_on(leased, host)
             else:
-                await self._begin(held, url)
+                await self._begin(leased, url)
                 begun = True
-            if not await ours(held):
+            if not await ours(leased):
                 raise LeaseLostError("another worker owns it")
 
         return hop_guard
 
-    async def _begin(self, held: LeasedRequest, url: str) -> None:
+    async def _begin(self, leased: LeasedRequest, url: str) -> None:
         """Guard the first hop with the slot that the request came with.
 
         Raises:
             NoSlotError: robots.txt used that slot, or gets none itself.
         """
         try:
-            await self.robots.check(held, url)
-            if held.slot_at is None:
-                await self.wait_for_slot(held, host_of(url))
+            await self.robots.check(leased, url)
+            if leased.slot_at is None:
+                await self.wait_for_slot(leased, host_of(url))
         except (ThrottledError, StoreError) as error:
             again = getattr(error, "retry_after_seconds", None)
             raise NoSlotError(
                 str(error), again_seconds=UNREPORTED_SECONDS if again is None else again
             ) from error
-        held.slot_at = None
+        leased.slot_at = None
 
-    async def wait_for_robots_slot(self, held: LeasedRequest, host: str, *, led: bool) -> None:
+    async def wait_for_robots_slot(self, leased: LeasedRequest, host: str, *, led: bool) -> None:
         """Wait for the slot of a robots.txt: the request's own if it has not begun with it.
 
         Raises:
             ThrottledError: no slot is free soon.
         """
-        slot_at = held.slot_at
-        if slot_at is None or host != held.host[0]:
-            await self.wait_for_slot(held, host, led=led)
+        slot_at = leased.slot_at
+        if slot_at is None or host != leased.host[0]:
+            await self.wait_for_slot(leased, host, led=led)
             return
-        held.slot_at = None
+        leased.slot_at = None
         await self._steady.sleep(max(0.0, slot_at - self._steady.now()))
 
-    async def wait_for_slot(self, held: LeasedRequest, host: str, *, led: bool = False) -> None:
+    async def wait_for_slot(self, leased: LeasedRequest, host: str, *, led: bool = False) -> None:
         """Wait for a slot that the request did not come with; a redirect may have ``led`` there.
 
         Raises:
@@ -173,7 +175,7 @@ class HopGuards:
         async def ask() -> GrantedSlots:
             tree = self._config.current()
             slots = await self._threaded(
-                self.client.ask, tree, held.queue_key, held.biz, {host: 1}, held
+                self.client.ask, tree, leased.queue_key, leased.biz, {host: 1}, leased
             )
             return slots[host]
 
@@ -205,11 +207,11 @@ async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwarg
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def fetch_context_of(tree: Tree, held: LeasedRequest) -> FetchContext:
+def fetch_context_of(tree: Tree, leased: LeasedRequest) -> FetchContext:
     """Get the proxies by which the biz's downloads leave."""
-    pool = held.biz.fetch.proxies or tree.stage.default_proxies
+    pool = leased.biz.fetch.proxies or tree.stage.default_proxies
     proxies = None if pool is None else tree.stage.proxies.get(pool)
-    return FetchContext(queue_key=held.queue_key, pool=pool, proxies=proxies)
+    return FetchContext(queue_key=leased.queue_key, pool=pool, proxies=proxies)
 
 
 class SingleRequest:
@@ -221,7 +223,7 @@ class SingleRequest:
         robots: The fleet's copies of robots.txt.
         fetcher: Fetches robots.txt where there is no copy.
         clock: The time.
-        held: The request as a lease.
+        leased: The request as a lease.
         who: The name by which slots are asked for.
         patience: How long it may take.
         steady: Measures slots and waits.
@@ -234,14 +236,14 @@ class SingleRequest:
         robots: RedisRobotsCache,
         fetcher: Fetcher,
         clock: Clock,
-        held: LeasedRequest,
+        leased: LeasedRequest,
         who: str,
         patience: Patience,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._config = config
         self._steady = steady
-        self._held = held
+        self._leased = leased
         self._patience = patience
         self._robots = RobotsBook(
             fetcher,
@@ -285,7 +287,7 @@ class SingleRequest:
             self._saw(error)
             raise
         else:
-            self._politeness.saw(self._held.host, seconds_of(found), None)
+            self._politeness.saw(self._leased.host, seconds_of(found), None)
             return found
         finally:
             try:
@@ -295,11 +297,11 @@ class SingleRequest:
 
     async def _hop_guard(self, url: str) -> None:
         self._sent = False
-        await self._robots.check(self._held, url)
-        await self._wait_for_slot(self._held, host_of(url))
+        await self._robots.check(self._leased, url)
+        await self._wait_for_slot(self._leased, host_of(url))
         self._sent = True
 
-    async def _wait_for_slot(self, held: LeasedRequest, host: str, **_: bool) -> None:
+    async def _wait_for_slot(self, leased: LeasedRequest, host: str, **_: bool) -> None:
         """Wait for a slot, as long as the patience lasts.
 
         Raises:
@@ -308,7 +310,9 @@ class SingleRequest:
 
         async def ask() -> GrantedSlots:
             tree = self._config.current()
-            slots = await threaded(self._politeness.ask, tree, held.queue_key, held.biz, {host: 1})
+            slots = await threaded(
+                self._politeness.ask, tree, leased.queue_key, leased.biz, {host: 1}
+            )
             return slots[host]
 
         def give_up(granted: GrantedSlots, now: float) -> ThrottledError | None:
@@ -328,4 +332,6 @@ class SingleRequest:
         # Without a slot nothing was learnt of the host.
         if self._sent:
             answer = error.answer
-            self._politeness.saw(self._held.host, 0.0 if answer is None else answer.seconds, error)
+            self._politeness.saw(
+                self._leased.host, 0.0 if answer is None else answer.seconds, error
+            )

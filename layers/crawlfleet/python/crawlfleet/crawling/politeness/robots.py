@@ -75,7 +75,7 @@ _FLEET: Final = FetchLimits(
 class WaitForSlot(Protocol):
     """Waits for a request's turn at a host, to which a redirect may have ``led``."""
 
-    async def __call__(self, held: LeasedRequest, host: str, *, led: bool) -> None:
+    async def __call__(self, leased: LeasedRequest, host: str, *, led: bool) -> None:
         """Returns when it has come, or raises why it does not come soon."""
         ...
 
@@ -124,12 +124,12 @@ class RobotsBook:
         self._lock = threading.Lock()
         self._learning: dict[str, asyncio.Task[SiteRules]] = {}
 
-    def knows(self, held: LeasedRequest) -> bool:
+    def knows(self, leased: LeasedRequest) -> bool:
         """Whether the site of a request need not be asked for its rules first."""
-        biz = held.biz
+        biz = leased.biz
         if biz.politeness.robots is Robots.IGNORE:
             return True
-        return self._rules(origin_of(held.claim.request.body.url)) is not None
+        return self._rules(origin_of(leased.claim.request.body.url)) is not None
 
     def crawl_delay(self, host: str, biz: Biz) -> float | None:
         """What the host's site asks to wait between two requests. May be called from any thread."""
@@ -142,10 +142,10 @@ class RobotsBook:
         delays = [rules.crawl_delay(product) for rules in known]
         return max((delay for delay in delays if delay is not None), default=None)
 
-    async def learn(self, held: LeasedRequest) -> None:
+    async def learn(self, leased: LeasedRequest) -> None:
         """Come to know the rules of a request's site, if there is a turn for that soon."""
         with suppress(FetchError, StoreError):  # whoever has a turn there asks then
-            await self._learn(origin_of(held.claim.request.body.url), held)
+            await self._learn(origin_of(leased.claim.request.body.url), leased)
 
     async def close(self) -> None:
         """Look up nothing more: nobody waits for it any longer."""
@@ -154,7 +154,7 @@ class RobotsBook:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def check(self, held: LeasedRequest, url: str, *, led: bool = False) -> None:
+    async def check(self, leased: LeasedRequest, url: str, *, led: bool = False) -> None:
         """Whether a page may be asked for; a redirect may have ``led`` there.
 
         Raises:
@@ -164,13 +164,13 @@ class RobotsBook:
             ThrottledError: there is no turn to read them soon. That says nothing of the site.
             StoreError: nobody can say whose turn it is.
         """
-        if held.biz.politeness.robots is Robots.IGNORE:
+        if leased.biz.politeness.robots is Robots.IGNORE:
             return
         origin = origin_of(url)
         rules = self._rules(origin)
         if rules is None:
-            rules = await self._learn(origin, held, led=led)
-        product = product_of(held.biz.politeness, held.biz.fetch)
+            rules = await self._learn(origin, leased, led=led)
+        product = product_of(leased.biz.politeness, leased.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
             kind, message = verdict.unreached or ("", "")
@@ -187,10 +187,10 @@ class RobotsBook:
         with self._lock:
             return self._shelf.get(origin, now_ms)
 
-    async def _learn(self, origin: str, held: LeasedRequest, *, led: bool = False) -> SiteRules:
+    async def _learn(self, origin: str, leased: LeasedRequest, *, led: bool = False) -> SiteRules:
         task = self._learning.get(origin)
         if task is None:
-            task = asyncio.create_task(self._look_up(origin, held, led=led))
+            task = asyncio.create_task(self._look_up(origin, leased, led=led))
             self._learning[origin] = task
             task.add_done_callback(partial(self._learnt, origin))
         # One that is cancelled while it waits must not take the answer from the others.
@@ -201,7 +201,7 @@ class RobotsBook:
         if not task.cancelled():
             task.exception()  # those who wait for it are told, if there are any left
 
-    async def _look_up(self, origin: str, held: LeasedRequest, *, led: bool) -> SiteRules:
+    async def _look_up(self, origin: str, leased: LeasedRequest, *, led: bool) -> SiteRules:
         copy = None
         try:
             copy = await self._threaded(self._cache.load, origin)
@@ -212,12 +212,12 @@ class RobotsBook:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
             try:
-                await self._wait_for_slot(held, host_of(origin), led=led)
+                await self._wait_for_slot(leased, host_of(origin), led=led)
             except StoreError as error:
                 warn("no turn for a robots.txt could be had", error)
                 raise
             try:
-                copy = await self._fetch(origin, held)
+                copy = await self._fetch(origin, leased)
             except AddressRefusedError:
                 # The page itself will be told so. For the others this says nothing of the site.
                 copy = RobotsCopy(status=_NONE, fetched_ms=to_ms(self._clock()))
@@ -227,7 +227,7 @@ class RobotsBook:
                 await self._announce(origin, copy, seconds)
         rules = SiteRules(origin, copy)
         # Reading a large file takes long enough to keep the event loop from all else.
-        product = product_of(held.biz.politeness, held.biz.fetch)
+        product = product_of(leased.biz.politeness, leased.biz.fetch)
         await self._threaded(rules.crawl_delay, product)
         self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
         return rules
@@ -250,13 +250,13 @@ class RobotsBook:
             while len(self._sites) > self._remembered:
                 self._sites.popitem(last=False)
 
-    async def _fetch(self, origin: str, held: LeasedRequest) -> RobotsCopy:
+    async def _fetch(self, origin: str, leased: LeasedRequest) -> RobotsCopy:
         body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
         asked = replace(_FLEET, user_agent=self._agent())
         status, text = 0, b""
         try:
             async with asyncio.timeout(self._on_the_way_seconds):
-                page = await self._fetcher.fetch(body, asked, self._way(held))
+                page = await self._fetcher.fetch(body, asked, self._way(leased))
             status, text = page.status, page.body[:MAX_BYTES]
         except (AddressRefusedError, RobotsUnknownError):
             raise
@@ -272,7 +272,7 @@ class RobotsBook:
             warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 
-    def _way(self, held: LeasedRequest) -> HopGuard:
+    def _way(self, leased: LeasedRequest) -> HopGuard:
         """The turn for the first request is there; each further one needs its own."""
         begun = False
 
@@ -281,7 +281,7 @@ class RobotsBook:
             if begun:
                 host = host_of(url)
                 try:
-                    await self._wait_for_slot(held, host, led=True)
+                    await self._wait_for_slot(leased, host, led=True)
                 except (FetchError, StoreError) as error:
                     # Kept nowhere: it says nothing of either site.
                     why = f"the site's robots.txt leads to {host}: {error}"

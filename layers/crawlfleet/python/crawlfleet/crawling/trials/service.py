@@ -181,15 +181,15 @@ async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
         mistakes = _errors(reader, biz, ports.check)
         if mistakes:
             return Tried(version=reader.version, mistakes=_reported(mistakes))
-    held = _held(queue_key, biz, question, reader, ports)
+    leased = _leased(queue_key, biz, question, reader, ports)
     page, seen = question.page, None
     if page is None:
         try:
-            page = await _fetched(ports, held, who)
+            page = await _fetched(ports, leased, who)
         except FetchError as error:
             return Tried(version=reader.version, failure=_failure(error), seen=_answered(error))
         seen = _seen(page)
-    return msgspec.structs.replace(_read(ports, held, reader, page), seen=seen)
+    return msgspec.structs.replace(_read(ports, leased, reader, page), seen=seen)
 
 
 def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
@@ -202,7 +202,7 @@ def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
     return list(dict.fromkeys(found))
 
 
-def _held(
+def _leased(
     queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialPorts
 ) -> LeasedRequest:
     """The request that this page would be, for those who go by one; nobody stores it."""
@@ -219,24 +219,24 @@ def _held(
 # ---- fetching ------------------------------------------------------------------------------------
 
 
-async def _fetched(ports: TrialPorts, held: LeasedRequest, who: str) -> Page:
+async def _fetched(ports: TrialPorts, leased: LeasedRequest, who: str) -> Page:
     """The page.
 
     Raises:
         FetchError: there is none, or none now.
     """
-    tree, fetch = ports.config.current(), held.biz.fetch
+    tree, fetch = ports.config.current(), leased.biz.fetch
     limits = msgspec.structs.replace(
         fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
     )
-    fetch_context, body = fetch_context_of(tree, held), held.claim.request.body
+    fetch_context, body = fetch_context_of(tree, leased), leased.claim.request.body
     single = SingleRequest(
         ports.config,
         ports.hosts,
         ports.robots,
         ports.fetcher,
         ports.clock,
-        held,
+        leased,
         who,
         Patience(ports.fetch_seconds, PATIENCE_SECONDS),
     )
@@ -278,12 +278,12 @@ def _seen(page: Page) -> Seen:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _read(ports: TrialPorts, held: LeasedRequest, reader: Rule | Spider, page: Page) -> Tried:
+def _read(ports: TrialPorts, leased: LeasedRequest, reader: Rule | Spider, page: Page) -> Tried:
     parts = TrialReading(
         executors=ports.executors, validator=ports.validator, clock=ports.clock, read=ports.read
     )
-    body = held.claim.request.body
-    trial = read_page(parts, reader, page, body, held.queue_key.tenant, held.queue_key.biz)
+    body = leased.claim.request.body
+    trial = read_page(parts, reader, page, body, leased.queue_key.tenant, leased.queue_key.biz)
     if trial.problems:
         problems = _reported(trial.problems)
         return Tried(version=reader.version, problems=problems, seconds=trial.seconds)

@@ -214,7 +214,7 @@ async def probe_link(
     Raises:
         UnknownBizError: the biz is gone.
     """
-    held = _held(ports, key, url)
+    leased = _leased(ports, key, url)
     give_up_at = time.monotonic() + ports.pauses.wait_seconds
     try:
         while True:
@@ -230,7 +230,7 @@ async def probe_link(
     except StoreError as error:
         # Each for itself, then: the host's turns bound how often the site is asked.
         warn("what is known of ways to sites cannot be read", error)
-    found = await _asked(ports, held, url, worker)
+    found = await _asked(ports, leased, url, worker)
     try:
         if isinstance(found, Probe):
             keep = timedelta(seconds=kept_seconds(found, keep_seconds))
@@ -243,17 +243,17 @@ async def probe_link(
 
 
 async def _asked(
-    ports: ProbingPorts, held: LeasedRequest, url: str, worker: str
+    ports: ProbingPorts, leased: LeasedRequest, url: str, worker: str
 ) -> Probe | UnknownLink:
-    limits = limits_of(held.biz.fetch)
-    fetch_context = fetch_context_of(ports.config.current(), held)
+    limits = limits_of(leased.biz.fetch)
+    fetch_context = fetch_context_of(ports.config.current(), leased)
     single = SingleRequest(
         ports.config,
         ports.hosts,
         ports.robots,
         ports.fetcher,
         ports.clock,
-        held,
+        leased,
         worker,
         Patience(ports.pauses.ask_seconds, SLOT_SECONDS),
     )
@@ -279,7 +279,7 @@ async def _asked(
         return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
 
 
-def _held(ports: ProbingPorts, key: ProbeKey, url: str) -> LeasedRequest:
+def _leased(ports: ProbingPorts, key: ProbeKey, url: str) -> LeasedRequest:
     """The request that the probe would be, for those who go by one; nobody stores it."""
     queue_key, biz = biz_of(ports.config.current(), key.tenant, key.biz)
     if origin_of(url) != key.origin:

@@ -145,10 +145,10 @@ class WorkerNumbers(Protocol):
         """
         ...
 
-    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
-        False, and no effect, when the lease has ended, is another's, or its mark is not ``held``'s.
+        False, and no effect, when the lease has ended, is another's, or its mark is not ``leased``'s.
         """
         ...
 
@@ -183,7 +183,7 @@ class Issuer:
         self._holder = holder
         self._clock = clock
         self._sleep = sleep
-        self._held: tuple[WorkerNumbers, LeasedNumber] | None = None
+        self._leased: tuple[WorkerNumbers, LeasedNumber] | None = None
 
     def issue(self, count: int) -> Block:
         """``count`` Snowflake ids that no other call, here or elsewhere, ever gave or will give.
@@ -195,27 +195,27 @@ class Issuer:
         """
         for _ in range(TRIES):
             now = self._clock()
-            authority, held = self._held or self._lease(now)
-            decision = allot(held.mark, to_ms(now), count)
+            authority, leased = self._leased or self._lease(now)
+            decision = allot(leased.mark, to_ms(now), count)
             if isinstance(decision, SteppedBack):
                 message = f"the clock is {decision.milliseconds} ms behind ids already issued"
                 raise ClockSteppedBackError(message)
             if isinstance(decision, Wait):
-                self._held = authority, held
+                self._leased = authority, leased
                 self._sleep(decision.milliseconds / 1000)
                 continue
-            self._held = None
-            if self._advance(authority, held, decision.end, now):
-                renewed = LeasedNumber(number=held.number, fence=held.fence, mark=decision.end)
-                self._held = authority, renewed
-                return Block(runs=tuple(runs(held.number, decision)), expires_at=_block_end(now))
+            self._leased = None
+            if self._advance(authority, leased, decision.end, now):
+                renewed = LeasedNumber(number=leased.number, fence=leased.fence, mark=decision.end)
+                self._leased = authority, renewed
+                return Block(runs=tuple(runs(leased.number, decision)), expires_at=_block_end(now))
         message = f"no worker number could be kept in {TRIES} tries"
         raise IdsError(message)
 
     @staticmethod
-    def _advance(authority: WorkerNumbers, held: LeasedNumber, mark: int, now: datetime) -> bool:
+    def _advance(authority: WorkerNumbers, leased: LeasedNumber, mark: int, now: datetime) -> bool:
         try:
-            return authority.advance(held, mark, to_ms(now), TERM // timedelta(milliseconds=1))
+            return authority.advance(leased, mark, to_ms(now), TERM // timedelta(milliseconds=1))
         except StoreUnavailableError:
             # Whether the mark moved is not known: this number is left to its lease, another is
             # taken.

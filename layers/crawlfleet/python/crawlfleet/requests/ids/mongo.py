@@ -44,22 +44,22 @@ class MongoWorkerNumbers:
             message = f"all worker numbers from {self._first} to {self._last} are leased"
             raise WorkerNumbersExhaustedError(message)
         mark = first_mark(now_ms) if found["mark"] is None else int(found["mark"])
-        held = LeasedNumber(number=int(found["_id"]), fence=fence, mark=mark)
+        leased = LeasedNumber(number=int(found["_id"]), fence=fence, mark=mark)
         if found["mark"] is None:
             with border():
                 self._numbers().update_one(
-                    {"_id": held.number, "fence": fence}, {"$set": {"mark": mark}}
+                    {"_id": leased.number, "fence": fence}, {"$set": {"mark": mark}}
                 )
-        return held
+        return leased
 
-    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """See ports.WorkerNumbers.advance."""
         with border():
             result = self._numbers().update_one(
                 {
-                    "_id": held.number,
-                    "fence": held.fence,
-                    "mark": held.mark,
+                    "_id": leased.number,
+                    "fence": leased.fence,
+                    "mark": leased.mark,
                     "until": {"$gt": from_ms(now_ms)},
                 },
                 {"$set": {"mark": mark, "until": from_ms(now_ms + term_ms)}},

@@ -60,18 +60,18 @@ class RedisWorkerNumbers:
             number, fence, mark = (text(value) for value in several(answer, 3))
             return LeasedNumber(number=int(number), fence=fence.decode(), mark=int(mark))
 
-    def advance(self, held: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+    def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
-        False, and no effect, when the lease has ended, is another's, its mark is not ``held``'s,
+        False, and no effect, when the lease has ended, is another's, its mark is not ``leased``'s,
         or ``mark`` lies before it. Not repeated when the answer is lost: two equal calls of one
         holder must not both succeed.
         """
-        if mark < held.mark:
+        if mark < leased.mark:
             return False
         answer = self._redis.once(
             _ADVANCE_NUMBER,
             self._keys[:3],
-            *(held.number, held.fence, str(held.mark), str(mark), now_ms, now_ms + term_ms),
+            *(leased.number, leased.fence, str(leased.mark), str(mark), now_ms, now_ms + term_ms),
         )
         return whole(answer) == 1
