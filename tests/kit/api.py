@@ -4,25 +4,23 @@ from typing import Any, Final
 
 from crawlfleet.api import dead_letters as dead_letter_views
 from crawlfleet.api import inputs, openapi
-from crawlfleet.api import records as record_views
 from crawlfleet.api import requests as request_views
 from crawlfleet.api import responses as views
+from crawlfleet.api import results as result_views
 from crawlfleet.api import schedules as schedule_inputs
 from crawlfleet.api import schedules as schedule_views
-from crawlfleet.api import stats as stats_views
 from crawlfleet.api.app import RestApi
 from crawlfleet.api.fleet import REASON, fleet_view
 from crawlfleet.api.incidents import incident_view
 from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
     MethodNotAllowedError,
-    ProblemDocument,
     TooLargeBodyError,
     document_of,
     is_fault,
     status_of,
 )
-from crawlfleet.api.routes import all_routes, resources_at, routes_of
+from crawlfleet.api.routing import all_routes, resources_at, routes_of
 from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
 from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
@@ -34,6 +32,7 @@ from crawlfleet.monitoring import fleet_view as fleet
 from crawlfleet.monitoring.explain import service as explain
 from crawlfleet.requests.dead_letters.service import DeadLetters
 from crawlfleet.requests.submission.service import Submissions, Tracking
+from crawlfleet.wire import ProblemDocument
 
 ROUTES = all_routes()
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.kit.api import record_views, request_views, schedule_views, stats_views, views
+from tests.kit.api import request_views, result_views, schedule_views, views
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.queue import Depth, Rates, Stats
 from tests.kit.requests import (
@@ -31,7 +31,7 @@ def a_tracked(**changes) -> Tracked:
     return Tracked(request=request, state=0, attempts=0, timeline=timeline, **changes)
 
 
-def plain(view: views.View):
+def plain(view: object):
     return msgspec.json.decode(msgspec.json.encode(view))
 
 
@@ -86,7 +86,7 @@ def test_a_record_is_shown_with_its_fields_as_they_are():
         fields={"title": "Ü", "prices": [1.5, None], "none": float("nan")},
     )
 
-    shown = plain(record_views.record_view(record))
+    shown = plain(result_views.record_view(record))
 
     assert (shown["id"], shown["request_id"]) == (f"{LARGE}-2", str(LARGE))
     assert shown["fields"] == {"title": "Ü", "prices": [1.5, None], "none": None}
@@ -107,7 +107,7 @@ def test_stats_are_shown_by_span_and_phase(oldest, written):
         phases={"fetch": 1.23456},
     )
 
-    shown = plain(stats_views.stats_view(stats))
+    shown = plain(result_views.stats_view(stats))
 
     assert (shown["submitted"], shown["states"]) == (9, {"pending": 4})
     assert shown["queue"] == {"queued": 1, "leased": 2, "delayed": 3, "oldest_at": written}

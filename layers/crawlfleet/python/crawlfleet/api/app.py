@@ -13,7 +13,6 @@ import msgspec
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
 
-from crawlfleet.api.context import Context
 from crawlfleet.api.inputs import known_parameters
 from crawlfleet.api.responses import (
     CONTENT_TYPE,
@@ -22,8 +21,7 @@ from crawlfleet.api.responses import (
     is_fault,
     problem_of,
 )
-from crawlfleet.api.routes import all_routes, resources_at, routes_of
-from crawlfleet.api.routing import Call, Route
+from crawlfleet.api.routing import Call, Context, Route, all_routes, resources_at, routes_of
 from crawlfleet.kernel.errors import NotFoundError
 
 

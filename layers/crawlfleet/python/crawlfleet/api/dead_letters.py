@@ -3,22 +3,32 @@
 import base64
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
 from crawlfleet.api.inputs import CHANGES, LARGEST_PAGE, job_in, number_in, read, read_or, time_in
-from crawlfleet.api.requests import EventView, RequestView, event_view, labels_of, request_view
-from crawlfleet.api.responses import View, at, no_content, page_of, shown
-from crawlfleet.api.routing import ANY, CURSOR, JOB, LIMIT, SINCE, Call, Parameter, Route, word
+from crawlfleet.api.requests import events, labels_of, request_view
+from crawlfleet.api.responses import at, filled, no_content, page_of, shown
+from crawlfleet.api.routing import CURSOR, JOB, LIMIT, SINCE, Call, Parameter, Routes, word
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Answer
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
 from crawlfleet.requests.models import Tracked
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.submission.admission import JobName
+from crawlfleet.wire import Page
+from crawlfleet.wire.dead_letters import (
+    DeadLetter,
+    DeadLetterSummary,
+    PurgedAnswer,
+    ReplayedAnswer,
+    Sample,
+    SiteAnswer,
+)
+from crawlfleet.wire.requests import RequestStatus
 
 #: No answer of the web has a larger status; 0 is no answer at all.
 LARGEST_STATUS: Final = 999
@@ -159,137 +169,61 @@ _CHARSET: Final = re.compile(r"charset\s*=\s*\"?'?([\w.:-]+)", re.IGNORECASE)
 _CUT: Final = 3
 
 
-class AnswerView(View, frozen=True, kw_only=True):
-    """What the site answered last. ``status`` is 0 where no answer came; ``seconds`` it took."""
-
-    url: str
-    status: int
-    headers: dict[str, str]
-    seconds: float
-
-
-class SampleView(View, frozen=True, kw_only=True):
-    """The beginning of the answer's body; ``encoding`` is ``text``, or ``base64`` for bytes."""
-
-    encoding: str
-    content: str
-
-
-class LetterView(View, frozen=True, kw_only=True):
-    """A dead letter as lists show it: the request, why it was given up on, the last answer."""
-
-    id: str
-    queued_at: str
-    url: str
-    rule: str
-    rule_version: str
-    job: str | None
-    attempts: int
-    reason: str | None
-    error: str | None
-    status: int
-    answer: AnswerView | None
-
-
-class LettersView(View, frozen=True, kw_only=True):
+class DeadLettersPage(Page, frozen=True):
     """A page of dead letters; ``cursor`` is where to go on."""
 
-    dead_letters: list[LetterView]
-    cursor: str | None
-    more: bool
+    dead_letters: list[DeadLetterSummary]
 
 
-class WholeLetterView(LetterView, frozen=True, kw_only=True):
-    """A dead letter with everything that is known of it."""
-
-    biz: str
-    method: str
-    headers: dict[str, str]
-    params: dict[str, str]
-    body: str | None
-    meta: dict[str, str | int | float | bool | None]
-    worker: str | None
-    state: str
-    sample: SampleView | None
-    timeline: list[EventView]
+def dead_letter_view(dead: Tracked) -> DeadLetterSummary:
+    """msgspec.Struct a dead letter of a list."""
+    return DeadLetterSummary(**_summary(dead))
 
 
-class ReplayedView(View, frozen=True, kw_only=True):
-    """What a replay did. ``more``: there may be others; ask again with this ``cursor``.
-
-    ``skipped`` are meant, but too old to be worked on; a call without a cursor counts them.
-    """
-
-    replayed: int
-    skipped: int
-    cursor: str | None
-    more: bool
-
-
-class PurgedView(View, frozen=True, kw_only=True):
-    """What a purge did. ``more``: there may be others; ask again with this ``cursor``."""
-
-    purged: int
-    skipped: int
-    cursor: str | None
-    more: bool
-
-
-def dead_letter_view(dead_letter: Tracked) -> LetterView:
-    """A dead letter of a list."""
-    request, body, answer = dead_letter.request, dead_letter.request.body, dead_letter.answer
-    return LetterView(
-        id=str(request.id),
-        queued_at=at(request.queued_at),
-        url=body.url,
-        rule=body.rule,
-        rule_version=body.rule_version,
-        job=request.job,
-        attempts=dead_letter.attempts,
-        reason=dead_letter.reason,
-        error=dead_letter.error,
-        status=0 if answer is None else answer.status,
-        answer=None
-        if answer is None
-        else AnswerView(
-            url=answer.url,
-            status=answer.status,
-            headers=answer.headers,
-            seconds=round(answer.seconds, 3),
-        ),
-    )
-
-
-def whole_dead_letter_view(dead_letter: Tracked, label: Callable[[int], str]) -> WholeLetterView:
-    """A dead letter alone."""
-    body, answer = dead_letter.request.body, dead_letter.answer
-    return WholeLetterView(
-        **msgspec.structs.asdict(dead_letter_view(dead_letter)),
-        biz=dead_letter.request.biz,
-        method=body.method,
-        headers=body.headers,
-        params=body.params,
-        body=body.body,
-        meta=body.meta,
-        worker=dead_letter.worker,
-        state=label(dead_letter.state),
+def whole_dead_letter_view(dead: Tracked, label: Callable[[int], str]) -> DeadLetter:
+    """msgspec.Struct a dead letter alone."""
+    body, answer = dead.request.body, dead.answer
+    return filled(
+        DeadLetter,
+        body,
+        **_summary(dead),
+        biz=dead.request.biz,
+        worker=dead.worker,
+        state=label(dead.state),
         sample=None if answer is None or not answer.sample else sample_view(answer),
-        timeline=[event_view(event) for event in dead_letter.timeline],
+        timeline=events(dead.timeline),
     )
 
 
-def sample_view(answer: Answer) -> SampleView:
+def _summary(dead: Tracked) -> dict[str, Any]:
+    request, body, answer = dead.request, dead.request.body, dead.answer
+    return {
+        "id": str(request.id),
+        "queued_at": at(request.queued_at),
+        "url": body.url,
+        "rule": body.rule,
+        "rule_version": body.rule_version,
+        "job": request.job,
+        "attempts": dead.attempts,
+        "reason": dead.reason,
+        "error": dead.error,
+        "status": 0 if answer is None else answer.status,
+        "answer": answer and filled(SiteAnswer, answer, seconds=round(answer.seconds, 3)),
+    }
+
+
+def sample_view(answer: Answer) -> Sample:
     """The sample as text where it is UTF-8 and the answer does not say otherwise, else base64.
 
     >>> sample_view(Answer(url="u", sample="Börse".encode()))
-    SampleView(encoding='text', content='Börse')
+    Sample(encoding='text', content='Börse')
     >>> sample_view(Answer(url="u", sample=bytes([255, 0]))).encoding
     'base64'
     """
     text = _text(answer)
     if text is None:
-        return SampleView(encoding="base64", content=base64.b64encode(answer.sample).decode())
-    return SampleView(encoding="text", content=text)
+        return Sample(encoding="base64", content=base64.b64encode(answer.sample).decode())
+    return Sample(encoding="text", content=text)
 
 
 def _text(answer: Answer) -> str | None:
@@ -305,67 +239,7 @@ def _text(answer: Answer) -> str | None:
         return None
 
 
-def _list(call: Call, biz: str) -> Response[str]:
-    meant, ports = filter_in(call.query), call.context.dead_letters
-    return page_of(
-        call.limit,
-        lambda limit: ports.list_dead_letters(
-            call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
-        ),
-        lambda page: LettersView(
-            dead_letters=[dead_letter_view(dead_letter) for dead_letter in page.items],
-            cursor=page.cursor,
-            more=page.more,
-        ),
-    )
-
-
-def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    dead_letter = call.context.dead_letters.get_dead_letter(call.tree, call.tenant, biz, id)
-    return shown(200, whole_dead_letter_view(dead_letter, labels_of(call, biz)))
-
-
-def _replay(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    current, ports = read_or(ReplayInput(), call.body).rule == "current", call.context.dead_letters
-    tracked = ports.replay_one(
-        call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
-    )
-    return shown(200, request_view(tracked, labels_of(call, biz)))
-
-
-def _purge(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    ports = call.context.dead_letters
-    ports.purge_one(call.tree, call.tenant, biz, id, by=call.by, now=call.now)
-    return no_content()
-
-
-def _replay_many(call: Call, biz: str) -> Response[str]:
-    given, meant = _many_in(call.body, ReplaysInput)
-    ours = (call.tree, call.tenant, biz, meant)
-    current = given.rule == "current"
-    did = call.context.dead_letters.replay(
-        *ours,
-        current_rule=current,
-        by=call.by,
-        limit=given.limit,
-        now=call.now,
-        cursor=given.cursor,
-    )
-    view = ReplayedView(replayed=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
-    return shown(200, view)
-
-
-def _purge_many(call: Call, biz: str) -> Response[str]:
-    given, meant = _many_in(call.body, PurgesInput)
-    ours = (call.tree, call.tenant, biz, meant)
-    did = call.context.dead_letters.purge(
-        *ours, by=call.by, limit=given.limit, now=call.now, cursor=given.cursor
-    )
-    view = PurgedView(purged=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
-    return shown(200, view)
-
-
-_DEAD_LETTERS: Final = (
+_FILTER: Final = (
     Parameter(
         name="reason",
         meaning="Only those given up on for this kind of error.",
@@ -388,64 +262,84 @@ _DEAD_LETTERS: Final = (
     ),
 )
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="listDeadLetters",
-        handler=_list,
-        method="GET",
-        path="/v1/{biz}/dead-letters",
-        summary="Requests that were given up on, oldest first: why, and the site's last answer.",
-        parameters=(*_DEAD_LETTERS, CURSOR, LIMIT),
-        answers={200: LettersView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getDeadLetter",
-        handler=_get,
-        method="GET",
-        path="/v1/{biz}/dead-letters/{id}",
-        summary="One dead letter with everything, the beginning of the last answer's body too.",
-        answers={200: WholeLetterView},
-        problems=(*ANY, 409),
-    ),
-    Route(
-        operation="replayDeadLetter",
-        handler=_replay,
-        method="POST",
-        path="/v1/{biz}/dead-letters/{id}/replay",
-        summary="Have a dead letter worked on again, by its rule as it was or as it is now.",
-        body=(ReplayInput,),
-        body_required=False,
-        answers={200: RequestView},
-        problems=(*ANY, 409, 413),
-    ),
-    Route(
-        operation="purgeDeadLetter",
-        handler=_purge,
-        method="DELETE",
-        path="/v1/{biz}/dead-letters/{id}",
-        summary="Remove a dead letter; the ledger still counts it as dead.",
-        answers={204: None},
-        problems=(*ANY, 409),
-    ),
-    Route(
-        operation="replayDeadLetters",
-        handler=_replay_many,
-        method="POST",
-        path="/v1/{biz}/dead-letters/replay",
-        summary="Have the dead letters that a filter means worked on again, some at a time.",
-        body=(ReplaysInput,),
-        answers={200: ReplayedView},
-        problems=(*ANY, 413),
-    ),
-    Route(
-        operation="purgeDeadLetters",
-        handler=_purge_many,
-        method="POST",
-        path="/v1/{biz}/dead-letters/purge",
-        summary="Remove the dead letters that a filter means, some at a time.",
-        body=(PurgesInput,),
-        answers={200: PurgedView},
-        problems=(*ANY, 413),
-    ),
+ROUTES: Final = Routes()
+
+
+@ROUTES.add("GET", "/v1/{biz}/dead-letters", DeadLettersPage, parameters=(*_FILTER, CURSOR, LIMIT))
+def list_dead_letters(call: Call, biz: str) -> Response[str]:
+    """Requests that were given up on, oldest first: why, and the site's last answer."""
+    meant, ports = filter_in(call.query), call.context.dead_letters
+    return page_of(
+        call.limit,
+        lambda limit: ports.list_dead_letters(
+            call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit, now=call.now
+        ),
+        DeadLettersPage,
+        dead_letter_view,
+    )
+
+
+@ROUTES.add("GET", "/v1/{biz}/dead-letters/{id}", DeadLetter, problems=(409,))
+def get_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """One dead letter with everything, the beginning of the last answer's body too."""
+    found = call.context.dead_letters.get_dead_letter(call.tree, call.tenant, biz, id)
+    return shown(200, whole_dead_letter_view(found, labels_of(call, biz)))
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/dead-letters/{id}/replay",
+    RequestStatus,
+    problems=(409, 413),
+    body=(ReplayInput,),
+    body_required=False,
 )
+def replay_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """Have a dead letter worked on again, by its rule as it was or as it is now."""
+    current, ports = read_or(ReplayInput(), call.body).rule == "current", call.context.dead_letters
+    tracked = ports.replay_one(
+        call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
+    )
+    return shown(200, request_view(tracked, labels_of(call, biz)))
+
+
+@ROUTES.add("DELETE", "/v1/{biz}/dead-letters/{id}", {204: None}, problems=(409,))
+def purge_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """Remove a dead letter; the ledger still counts it as dead."""
+    ports = call.context.dead_letters
+    ports.purge_one(call.tree, call.tenant, biz, id, by=call.by, now=call.now)
+    return no_content()
+
+
+@ROUTES.add(
+    "POST", "/v1/{biz}/dead-letters/replay", ReplayedAnswer, problems=(413,), body=(ReplaysInput,)
+)
+def replay_dead_letters(call: Call, biz: str) -> Response[str]:
+    """Have the dead letters that a filter means worked on again, some at a time."""
+    given, meant = _many_in(call.body, ReplaysInput)
+    ours = (call.tree, call.tenant, biz, meant)
+    current = given.rule == "current"
+    did = call.context.dead_letters.replay(
+        *ours,
+        current_rule=current,
+        by=call.by,
+        limit=given.limit,
+        now=call.now,
+        cursor=given.cursor,
+    )
+    view = ReplayedAnswer(replayed=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
+    return shown(200, view)
+
+
+@ROUTES.add(
+    "POST", "/v1/{biz}/dead-letters/purge", PurgedAnswer, problems=(413,), body=(PurgesInput,)
+)
+def purge_dead_letters(call: Call, biz: str) -> Response[str]:
+    """Remove the dead letters that a filter means, some at a time."""
+    given, meant = _many_in(call.body, PurgesInput)
+    ours = (call.tree, call.tenant, biz, meant)
+    did = call.context.dead_letters.purge(
+        *ours, by=call.by, limit=given.limit, now=call.now, cursor=given.cursor
+    )
+    view = PurgedAnswer(purged=did.count, skipped=did.skipped, cursor=did.cursor, more=did.more)
+    return shown(200, view)

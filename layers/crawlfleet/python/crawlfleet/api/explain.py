@@ -1,117 +1,104 @@
 """The API's explanations: the decisions that brought a request or a URL where it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.api.requests import labels_of
-from crawlfleet.api.responses import View, at, shown
-from crawlfleet.api.routing import ANY, PAGE_URL, Call, Route, word
+from crawlfleet.api.responses import filled, shown
+from crawlfleet.api.routing import PAGE_URL, Call, Routes, word
+from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.monitoring.explain import service, urls
-from crawlfleet.monitoring.explain.models import Explanation, Step, UrlExplanation
+from crawlfleet.monitoring.explain import models, service, urls
+from crawlfleet.requests.models import Visit as KnownVisit
+from crawlfleet.wire.explain import (
+    Explanation,
+    Standing,
+    Step,
+    UrlExplanation,
+    Visit,
+    VisitsAnswer,
+    VisitTotals,
+)
 
 
-class StepView(View, frozen=True, kw_only=True):
-    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue.
-
-    Of a URL also ``seed`` and ``visit``.
-    """
-
-    at: str
-    kind: str
-    state: str | None
-    by: str
-    why: str
-
-
-class StandingView(View, frozen=True, kw_only=True):
-    """Where the request stands now: a sentence, and its facts by name."""
-
-    sentence: str
-    facts: dict[str, str | int | float | bool | None]
-
-
-class ExplanationView(View, frozen=True, kw_only=True):
-    """The chain of decisions in the order of time. ``missing`` says what of it is not kept."""
-
-    id: str
-    biz: str
-    url: str
-    state: str
-    flag: int
-    attempts: int
-    standing: StandingView
-    steps: list[StepView]
-    missing: str | None
-
-
-class UrlExplanationView(View, frozen=True, kw_only=True):
-    """What became of a URL: its seeds, the last one's request, its visit. ``keys`` say which page.
-
-    ``missing`` says what of it is not known.
-    """
-
-    url: str
-    biz: str
-    keys: list[str]
-    standing: StandingView
-    steps: list[StepView]
-    missing: str | None
-
-
-def explanation_view(explained: Explanation, label: Callable[[int], str]) -> ExplanationView:
-    """Why a request is where it is."""
+def explanation_view(explained: models.Explanation, label: Callable[[int], str]) -> Explanation:
+    """msgspec.Struct the explanation of a request."""
     tracked, request = explained.tracked, explained.tracked.request
-    return ExplanationView(
+    return filled(
+        Explanation,
+        explained,
         id=str(request.id),
         biz=request.biz,
         url=request.body.url,
         state=label(tracked.state),
         flag=tracked.state,
         attempts=tracked.attempts,
-        standing=StandingView(sentence=explained.standing.sentence, facts=explained.standing.facts),
-        steps=[_step_view(step, label) for step in explained.steps],
-        missing=explained.missing,
+        standing=filled(Standing, explained.standing),
+        steps=_steps(explained.steps, label),
     )
 
 
 def url_explanation_view(
-    explained: UrlExplanation, biz: str, label: Callable[[int], str]
-) -> UrlExplanationView:
-    """Why a URL was or was not crawled."""
+    explained: models.UrlExplanation, biz: str, label: Callable[[int], str]
+) -> UrlExplanation:
+    """msgspec.Struct the explanation of a URL."""
     facts = explained.standing.facts
     flag = facts.get("request_state")
     if isinstance(flag, int):
         facts = {**facts, "request_state": label(flag)}
-    return UrlExplanationView(
-        url=explained.url,
+    return filled(
+        UrlExplanation,
+        explained,
         biz=biz,
-        keys=list(explained.keys),
-        standing=StandingView(sentence=explained.standing.sentence, facts=facts),
-        steps=[_step_view(step, label) for step in explained.steps],
-        missing=explained.missing,
+        standing=filled(Standing, explained.standing, facts=facts),
+        steps=_steps(explained.steps, label),
     )
 
 
-def _step_view(step: Step, label: Callable[[int], str]) -> StepView:
-    return StepView(
-        at=at(step.at),
-        kind=step.kind.value,
-        state=None if step.state is None else label(step.state),
-        by=step.by,
-        why=step.why,
+def _steps(steps: Iterable[models.Step], label: Callable[[int], str]) -> tuple[Step, ...]:
+    return tuple(
+        filled(
+            Step,
+            step,
+            kind=step.kind.value,
+            state=None if step.state is None else label(step.state),
+        )
+        for step in steps
     )
 
 
-def _explain_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+def visit_view(visit: KnownVisit) -> Visit:
+    """msgspec.Struct a page as it was last read."""
+    return filled(
+        Visit,
+        visit,
+        interval_seconds=round(visit.interval_seconds, 3),
+        etag=visit.validators.etag,
+        last_modified=visit.validators.last_modified,
+    )
+
+
+ROUTES: Final = Routes()
+
+
+@ROUTES.add("GET", "/v1/{biz}/requests/{id}/explain", Explanation)
+def explain_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """Why a request is where it is: every decision, and where it stands now."""
     ports = call.context.explaining
     explained = service.explain(ports, call.tree, call.tenant, biz, id, call.now)
     return shown(200, explanation_view(explained, labels_of(call, biz)))
 
 
-def _explain_url(call: Call, biz: str) -> Response[str]:
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/explain",
+    UrlExplanation,
+    parameters=(PAGE_URL, word("rule", "Only what is of this rule or spider.")),
+)
+def explain_url(call: Call, biz: str) -> Response[str]:
+    """Why a URL was or was not crawled: its seeds, their last request, its page."""
     label = labels_of(call, biz)  # a biz that there is not is told first
     url, rule = call.query.get("url"), call.query.get("rule")
     if url is None:
@@ -121,24 +108,14 @@ def _explain_url(call: Call, biz: str) -> Response[str]:
     return shown(200, url_explanation_view(explained, biz, label))
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="explainRequest",
-        handler=_explain_request,
-        method="GET",
-        path="/v1/{biz}/requests/{id}/explain",
-        summary="Why a request is where it is: every decision, and where it stands now.",
-        answers={200: ExplanationView},
-        problems=ANY,
-    ),
-    Route(
-        operation="explainUrl",
-        handler=_explain_url,
-        method="GET",
-        path="/v1/{biz}/explain",
-        summary="Why a URL was or was not crawled: its seeds, their last request, its page.",
-        parameters=(PAGE_URL, word("rule", "Only what is of this rule or spider.")),
-        answers={200: UrlExplanationView},
-        problems=ANY,
-    ),
-)
+@ROUTES.add("GET", "/v1/{biz}/visits", VisitsAnswer, parameters=(PAGE_URL,))
+def get_visits(call: Call, biz: str) -> Response[str]:
+    """What is known of a page since it was last read, or of all pages together."""
+    context, url = call.context, call.query.get("url")
+    if url is None:
+        found = recrawl.totals(context.visits, call.tree, call.tenant, biz, call.now)
+        return shown(200, VisitsAnswer(totals=filled(VisitTotals, found)))
+    visit = recrawl.get_visit(
+        context.visits, call.tree, call.tenant, biz, url, context.seeds.resolver
+    )
+    return shown(200, VisitsAnswer(visit=visit_view(visit)))

@@ -3,24 +3,42 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
 from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, read, read_or
-from crawlfleet.api.responses import View, at, maybe_at, page_of, shown
-from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
-from crawlfleet.jobs import cancellation, service
+from crawlfleet.api.responses import filled, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.jobs import cancellation, models, service, usage, usage_averages
 from crawlfleet.jobs.completion import progress_of
-from crawlfleet.jobs.models import Job, JobOrder, JobState
+from crawlfleet.jobs.models import JobOrder, JobState
 from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, Start
-from crawlfleet.kernel.errors import InvalidRequestError, Problem, UnknownBizError
+from crawlfleet.jobs.usage import JobDemand, RunRecord
+from crawlfleet.kernel.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    UnknownBizError,
+)
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import RuleName, Slug, Words
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.submission.admission import RESERVED, is_reserved
+from crawlfleet.wire import Page
+from crawlfleet.wire.jobs import (
+    Amount,
+    Demand,
+    DemandsPage,
+    Job,
+    JobLedger,
+    JobProgress,
+    JobSummary,
+    Run,
+    Usage,
+)
 
 #: A job's name when a client gives it: it is a part of addresses, where dots alone mean others.
 StartName = Annotated[
@@ -124,89 +142,13 @@ def job_name(text: str) -> str:
     return text
 
 
-class JobView(View, frozen=True, kw_only=True):
-    """A job: one run of a spider, a schedule or a list of URLs.
-
-    ``size`` is how many tasks it has; ``expanded`` so many of them are made, of which ``refused``
-    have a URL that may not be asked for. ``counts`` are how its tasks ended, once it has;
-    ``trouble`` is why it does not go on. Where jobs wait for a worker, ``worker`` has won it at
-    ``placed_at``, its demand ``lowered`` so often until one did; ``pool`` is then the winner's,
-    null for the usual one.
-    """
-
-    name: str
-    state: str
-    by: str
-    rule: str
-    rule_version: str
-    spider: str | None
-    spider_version: int | None
-    schedule: str | None
-    fire_at: str | None
-    values: dict[str, str]
-    priority: int
-    pool: str | None
-    worker: str | None
-    placed_at: str | None
-    lowered: int
-    size: int
-    expanded: int
-    refused: int
-    created_at: str
-    expanded_at: str | None
-    cancelled_at: str | None
-    ended_at: str | None
-    counts: dict[str, int]
-    trouble: str | None
-
-
-class JobLedgerView(View, frozen=True, kw_only=True):
-    """Where its tasks are: ``submitted`` is the sum of the others."""
-
-    submitted: int
-    pending: int
-    leased: int
-    waiting: int
-    done: int
-    dead: int
-    cancelled: int
-    expired: int
-    others: int
-
-
-class JobProgressView(View, frozen=True, kw_only=True):
-    """How far it is: ``ended`` of ``tasks``, those its pages led to among them; shares are 0 to 1.
-
-    ``per_second`` is since it began, ``ends_at`` when it will have ended at that rate; null where
-    nothing tells.
-    """
-
-    tasks: int
-    expanded_share: float
-    ended: int
-    ended_share: float
-    per_second: float | None
-    ends_at: str | None
-
-
-class WholeJobView(JobView, frozen=True, kw_only=True):
-    """A job with its ledger and its progress; ``pattern`` makes its URLs where they are no list."""
-
-    pattern: str | None
-    refusals: list[str]
-    ledger: JobLedgerView
-    progress: JobProgressView
-
-
-class JobsView(View, frozen=True, kw_only=True):
+class JobsPage(Page, frozen=True):
     """A page of jobs, the newest first."""
 
-    jobs: list[JobView]
-    cursor: str | None
-    more: bool
+    jobs: list[JobSummary]
 
 
-class RetriedView(View, frozen=True, kw_only=True):
+class RetriedView(msgspec.Struct, frozen=True, kw_only=True):
     """So many failed tasks are worked on again; ``skipped`` are past their biz's time to live.
 
     ``more`` says that the call's time was up before all were: call again.
@@ -215,80 +157,118 @@ class RetriedView(View, frozen=True, kw_only=True):
     retried: int
     skipped: int
     more: bool
-    job: JobView
+    job: JobSummary
 
 
-def job_view(job: Job) -> JobView:
-    """A job as lists show it."""
-    return JobView(**_facts(job))
+def job_view(job: models.Job) -> JobSummary:
+    """msgspec.Struct a job as lists show it."""
+    return filled(JobSummary, job, state=job.state.value)
 
 
-def whole_job_view(job: Job, ledger: Ledger, now: datetime) -> WholeJobView:
-    """A job with where its tasks are."""
-    pace = progress_of(job, ledger, now)
-    return WholeJobView(
-        **_facts(job),
+def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
+    """msgspec.Struct a job with its ledger and its progress."""
+    progress = progress_of(job, ledger, now)
+    rate = progress.per_second
+    return filled(
+        Job,
+        job,
+        state=job.state.value,
         pattern=job.start.pattern,
-        refusals=list(job.refusals),
-        ledger=JobLedgerView(
-            submitted=ledger.submitted,
-            pending=ledger.pending,
-            leased=ledger.leased,
-            waiting=ledger.waiting,
-            done=ledger.done,
-            dead=ledger.dead,
-            cancelled=ledger.cancelled,
-            expired=ledger.expired,
-            others=ledger.others,
-        ),
-        progress=JobProgressView(
-            tasks=pace.tasks,
-            expanded_share=round(pace.expanded_share, 6),
-            ended=pace.ended,
-            ended_share=round(pace.ended_share, 6),
-            per_second=None if pace.per_second is None else round(pace.per_second, 3),
-            ends_at=maybe_at(pace.ends_at),
+        refusals=tuple(job.refusals),
+        ledger=filled(JobLedger, ledger),
+        progress=filled(
+            JobProgress,
+            progress,
+            expanded_share=round(progress.expanded_share, 6),
+            ended_share=round(progress.ended_share, 6),
+            per_second=None if rate is None else round(rate, 3),
         ),
     )
 
 
-def _facts(job: Job) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "state": job.state.value,
-        "by": job.by,
-        "rule": job.rule,
-        "rule_version": job.rule_version,
-        "spider": job.spider,
-        "spider_version": job.spider_version,
-        "schedule": job.schedule,
-        "fire_at": maybe_at(job.fire_at),
-        "values": job.values,
-        "priority": job.priority,
-        "pool": job.pool,
-        "worker": job.worker,
-        "placed_at": maybe_at(job.placed_at),
-        "lowered": job.lowered,
-        "size": job.size,
-        "expanded": job.expanded,
-        "refused": job.refused,
-        "created_at": at(job.created_at),
-        "expanded_at": maybe_at(job.expanded_at),
-        "cancelled_at": maybe_at(job.cancelled_at),
-        "ended_at": maybe_at(job.ended_at),
-        "counts": job.counts,
-        "trouble": job.trouble,
-    }
+def demand_view(demand: JobDemand) -> Demand:
+    """msgspec.Struct the demand of a spider's jobs."""
+    return filled(Demand, demand, usage=_usage_view(demand.usage))
 
 
-def _start(call: Call, biz: str) -> Response[str]:
+def run_view(run: RunRecord) -> Run:
+    """msgspec.Struct the run of a job."""
+    figures = run.figures
+    return filled(
+        Run,
+        figures,
+        job=run.job,
+        spider=run.spider or None,
+        usage=_usage_view(usage.usage_of(figures)),
+        seconds=round(figures.seconds, 3),
+        counts=run.counts,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        learnt_at=run.learnt_at,
+    )
+
+
+def _usage_view(used: usage.Usage) -> Usage:
+    return Usage(
+        memory=_amount(used.memory, used.memory_max),
+        cpu=_amount(used.cpu, used.cpu_max),
+        bandwidth=_amount(used.bandwidth, used.bandwidth_max),
+    )
+
+
+def _amount(average: float, maximum: float) -> Amount:
+    return Amount(average=round(average, 3), maximum=round(maximum, 3))
+
+
+_KEY: Final = Parameter(
+    name=IDEMPOTENCY_KEY,
+    meaning="Under one key there is one job, however often it is ordered.",
+    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
+
+_SHORT_NAME: Final[dict[str, object]] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
+
+ROUTES: Final = Routes()
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/jobs",
+    {201: JobSummary, 200: JobSummary},
+    problems=(409, 413, 422, 429),
+    body=(JobInput,),
+    headers=(_KEY,),
+)
+def start_job(call: Call, biz: str) -> Response[str]:
+    """Start a job: a run of a kept spider, or of a rule on URLs. 200: it stood already."""
     key = idempotency_key_in(call.event)
     order = order_in(call.body, call.tenant, biz)
     started = service.start(call.context.jobs, call.tree, order, key, call.now)
     return shown(201 if started.is_new else 200, job_view(started.job))
 
 
-def _list(call: Call, biz: str) -> Response[str]:
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/jobs",
+    JobsPage,
+    parameters=(
+        Parameter(
+            name="state",
+            meaning="Only jobs in this state, or in one of several with commas between: "
+            + ", ".join(state.value for state in JobState)
+            + ".",
+            shape={"type": "string", "maxLength": 100},
+        ),
+        Parameter(name="spider", meaning="Only runs of this spider.", shape=_SHORT_NAME),
+        Parameter(
+            name="schedule", meaning="Only jobs that this schedule fired.", shape=_SHORT_NAME
+        ),
+        CURSOR,
+        LIMIT,
+    ),
+)
+def list_jobs(call: Call, biz: str) -> Response[str]:
+    """Jobs, the newest first."""
     query = call.query
     states = states_in(query)
     spider, schedule = (named_in(query, name) for name in ("spider", "schedule"))
@@ -305,33 +285,28 @@ def _list(call: Call, biz: str) -> Response[str]:
             cursor=call.cursor,
             limit=limit,
         ),
-        lambda page: JobsView(
-            jobs=[job_view(job) for job in page.items], cursor=page.cursor, more=page.more
-        ),
+        JobsPage,
+        job_view,
     )
 
 
-def _get(call: Call, biz: str, job: str) -> Response[str]:
+@ROUTES.add("GET", "/v1/{biz}/jobs/{job}", Job)
+def get_job(call: Call, biz: str, job: str) -> Response[str]:
+    """A job: how far it is, where its tasks are, when it will have ended."""
     key = call.tenant, biz, job_name(job)
     return _whole(call, service.get_job(call.context.jobs, call.tree, key, call.now))
 
 
-def _cancel(call: Call, biz: str, job: str) -> Response[str]:
-    key = call.tenant, biz, job_name(job)
-    context = call.context
-    cancelled = cancellation.cancel_job(context.cancelling, call.tree, key, call.by, context.now)
-    try:
-        return _whole(call, service.get_job(context.jobs, call.tree, key, call.now))
-    except UnknownBizError:
-        # It was removed, and its ledger with it: the job says so itself.
-        return _whole(call, service.Seen(cancelled, Ledger()))
-
-
-def _whole(call: Call, seen: service.Seen) -> Response[str]:
-    return shown(200, whole_job_view(seen.job, seen.ledger, call.now))
-
-
-def _retry(call: Call, biz: str, job: str) -> Response[str]:
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/jobs/{job}/retry",
+    RetriedView,
+    problems=(409, 413),
+    body=(RetryInput,),
+    body_required=False,
+)
+def retry_job(call: Call, biz: str, job: str) -> Response[str]:
+    """Have the failed tasks of a job worked on again; one that was done runs again."""
     given, context = read_or(RetryInput(), call.body), call.context
     done = service.retry_failed(
         context.jobs,
@@ -349,76 +324,54 @@ def _retry(call: Call, biz: str, job: str) -> Response[str]:
     return shown(200, view)
 
 
-_KEY: Final = Parameter(
-    name=IDEMPOTENCY_KEY,
-    meaning="Under one key there is one job, however often it is ordered.",
-    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
-)
+@ROUTES.add("POST", "/v1/{biz}/jobs/{job}/cancel", Job, problems=(409,))
+def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
+    """Cancel a job: what is open of it ends, downloads under way too. Again: the same."""
+    key = call.tenant, biz, job_name(job)
+    context = call.context
+    cancelled = cancellation.cancel_job(context.cancelling, call.tree, key, call.by, context.now)
+    try:
+        return _whole(call, service.get_job(context.jobs, call.tree, key, call.now))
+    except UnknownBizError:
+        # It was removed, and its ledger with it: the job says so itself.
+        return _whole(call, service.Seen(cancelled, Ledger()))
 
-_SHORT_NAME: Final[dict[str, object]] = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="startJob",
-        handler=_start,
-        method="POST",
-        path="/v1/{biz}/jobs",
-        summary="Start a job: a run of a kept spider, or of a rule on URLs. 200: it stood already.",
-        body=(JobInput,),
-        headers=(_KEY,),
-        answers={201: JobView, 200: JobView},
-        problems=(*ANY, 409, 413, 422, 429),
-    ),
-    Route(
-        operation="listJobs",
-        handler=_list,
-        method="GET",
-        path="/v1/{biz}/jobs",
-        summary="Jobs, the newest first.",
-        parameters=(
-            Parameter(
-                name="state",
-                meaning="Only jobs in this state, or in one of several with commas between: "
-                + ", ".join(state.value for state in JobState)
-                + ".",
-                shape={"type": "string", "maxLength": 100},
-            ),
-            Parameter(name="spider", meaning="Only runs of this spider.", shape=_SHORT_NAME),
-            Parameter(
-                name="schedule", meaning="Only jobs that this schedule fired.", shape=_SHORT_NAME
-            ),
-            CURSOR,
-            LIMIT,
-        ),
-        answers={200: JobsView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getJob",
-        handler=_get,
-        method="GET",
-        path="/v1/{biz}/jobs/{job}",
-        summary="A job: how far it is, where its tasks are, when it will have ended.",
-        answers={200: WholeJobView},
-        problems=ANY,
-    ),
-    Route(
-        operation="retryJob",
-        handler=_retry,
-        method="POST",
-        path="/v1/{biz}/jobs/{job}/retry",
-        summary="Have the failed tasks of a job worked on again; one that was done runs again.",
-        body=(RetryInput,),
-        body_required=False,
-        answers={200: RetriedView},
-        problems=(*ANY, 409, 413),
-    ),
-    Route(
-        operation="cancelJob",
-        handler=_cancel,
-        method="POST",
-        path="/v1/{biz}/jobs/{job}/cancel",
-        summary="Cancel a job: what is open of it ends, downloads under way too. Again: the same.",
-        answers={200: WholeJobView},
-        problems=(*ANY, 409),
-    ),
-)
+
+def _whole(call: Call, seen: service.Seen) -> Response[str]:
+    return shown(200, whole_job_view(seen.job, seen.ledger, call.now))
+
+
+@ROUTES.add("GET", "/v1/{biz}/demands", DemandsPage, parameters=(CURSOR, LIMIT))
+def list_demands(call: Call, biz: str) -> Response[str]:
+    """What runs of the biz's spiders and rules take of a worker, by name."""
+    limit, after = call.limit, call.cursor
+    if after is not None and not _NAME.match(after):
+        raise InvalidRequestError.of("cursor", "is none of this list")
+    demands, tree = call.context.demands, call.tree
+    found = usage_averages.list_demands(demands, tree, call.tenant, biz, after, limit + 1)
+    page, more = found[:limit], len(found) > limit
+    cursor = page[-1].spider if more else None
+    return shown(200, DemandsPage(tuple(map(demand_view, page)), cursor=cursor, more=more))
+
+
+@ROUTES.add("GET", "/v1/{biz}/demands/{spider}", Demand)
+def get_demand(call: Call, biz: str, spider: str) -> Response[str]:
+    """What one's runs take of a worker: memory, CPU, bandwidth, average and maximum."""
+    name, demands = _name(spider), call.context.demands
+    return shown(
+        200, demand_view(usage_averages.get_demand(demands, call.tree, call.tenant, biz, name))
+    )
+
+
+@ROUTES.add("GET", "/v1/{biz}/jobs/{job}/run", Run)
+def get_run(call: Call, biz: str, job: str) -> Response[str]:
+    """What a job's run took, for a month after its end; while it goes on, up to now."""
+    name, demands = _name(job), call.context.demands
+    return shown(200, run_view(usage_averages.get_run(demands, call.tree, call.tenant, biz, name)))
+
+
+def _name(name: str) -> str:
+    """What may be one; of anything else there is nothing."""
+    if not _NAME.match(name):
+        raise NotFoundError(f"there is nothing called {name[:64]!r}")
+    return name

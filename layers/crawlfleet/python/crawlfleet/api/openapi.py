@@ -1,7 +1,9 @@
 """The OpenAPI document, made from the table of routes: it cannot say what the API does not do."""
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -9,10 +11,10 @@ from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet import __version__
 from crawlfleet.api.requests import SubmittedView
-from crawlfleet.api.responses import CONTENT_TYPE, JSON, ProblemDocument
-from crawlfleet.api.routes import all_routes
-from crawlfleet.api.routing import Call, Route
+from crawlfleet.api.responses import CONTENT_TYPE, JSON
+from crawlfleet.api.routing import Call, Route, Routes, all_routes
 from crawlfleet.crawling.frontier.segments import NAME
+from crawlfleet.wire import ProblemDocument
 
 _REFERENCES: Final = "#/components/schemas/{name}"
 _PATH_PARAMETERS: Final = {
@@ -41,20 +43,64 @@ _RETRY_AFTER: Final = {
 }
 
 
+#: Names of schemas that are not their structures' names: generated clients know them by these. Of
+#: the other structures in ``wire`` it is the name with ``View`` for ``Page`` or ``Answer``.
+_NAMES: Final = {
+    "BizState": "LaneView",
+    "DeadLetter": "WholeLetterView",
+    "DeadLettersPage": "LettersView",
+    "DeadLetterSummary": "LetterView",
+    "FetchedPage": "SeenView",
+    "FetchFailure": "FailureView",
+    "FollowedLink": "LinkView",
+    "HostState": "HostView",
+    "Job": "WholeJobView",
+    "JobSummary": "JobView",
+    "OffersAnswer": "OfferedView",
+    "PartState": "PartView",
+    "PoolWorkers": "PoolView",
+    "Problem": "Problem",
+    "ProblemDocument": "ProblemDocument",
+    "RequestStatus": "RequestView",
+    "Running": "DeepView",
+    "SegmentTotals": "SegmentView",
+    "SiteAnswer": "AnswerView",
+    "StartedJob": "StartedView",
+    "SubmissionAnswer": "EntryView",
+    "TimelineEvent": "EventView",
+    "TriedRule": "TriedView",
+    "WorkerState": "WorkerView",
+}
+#: Fields that the API may leave out, by schema; the defaults of others are for older answers.
+_OPTIONAL: Final[dict[str, frozenset[str]]] = {
+    "EntryView": frozenset({"id", "state", "repeated", "error"}),
+    "HealthView": frozenset({"deep"}),
+    "OfferView": frozenset({"segment", "key", "why", "error"}),
+    "ProblemDocument": frozenset({"errors"}),
+    "RequestView": frozenset({"job", "priority", "pool"}),
+}
+#: Fields that only older answers leave out, so that clients take null for them.
+_NEVER_NULL: Final[dict[str, frozenset[str]]] = {
+    "ExplanationView": frozenset({"flag"}),
+    "LetterView": frozenset({"queued_at"}),
+    "RecordView": frozenset({"stored_at"}),
+    "RequestView": frozenset({"flag", "queued_at"}),
+    "SeedView": frozenset({"offered_at", "due_at"}),
+    "StatsView": frozenset({"submitted"}),
+    "WholeJobView": frozenset({"ledger", "progress"}),
+    "WholeLetterView": frozenset({"queued_at"}),
+}
+#: Rates are described as an object of numbers, without the names of their spans.
+_SPEEDS: Final = {"type": "object", "additionalProperties": {"type": "number"}}
+
+
 @lru_cache(maxsize=1)
 def document() -> bytes:
-    """The document as JSON (OpenAPI 3.1)."""
+    """Return the document as JSON (OpenAPI 3.1)."""
     paths: dict[str, dict[str, Any]] = {}
     for route in all_routes():
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    shapes = {
-        view for route in all_routes() for view in (*route.answers.values(), *route.body) if view
-    }
-    _, components = msgspec.json.schema_components(
-        [*sorted(shapes, key=lambda shape: shape.__name__), ProblemDocument, SubmittedView],
-        ref_template=_REFERENCES,
-    )
-    components = _portable(components)
+    schemas, renamed = _schemas()
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -63,9 +109,9 @@ def document() -> bytes:
                 "version": __version__,
                 "description": "Submit pages, follow them, take their records away.",
             },
-            "paths": paths,
+            "paths": _portable(paths, renamed),
             "components": {
-                "schemas": components,
+                "schemas": schemas,
                 "securitySchemes": {
                     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}
                 },
@@ -124,10 +170,10 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
         answer["content"] = {"application/json": {"schema": _reference(view)}}
     elif status == 200:
         answer["content"] = {"application/json": {"schema": {"type": "object"}}}
-    if route.reported:
+    if route.answer_headers:
         answer["headers"] = {
             header.name: {"description": header.meaning, "schema": header.shape}
-            for header in route.reported
+            for header in route.answer_headers
         }
     return answer
 
@@ -143,16 +189,61 @@ def _path_parameter(name: str) -> dict[str, Any]:
     }
 
 
-def _portable(schema: Any) -> Any:
-    r"""The schema with its patterns in ECMAScript's dialect, which has no ``\Z``."""
+def _schemas() -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the schemas of all bodies and answers, and new references of answers by old ones."""
+    bodies = _components(body for route in all_routes() for body in route.body)
+    answers = _components(shape for route in all_routes() for shape in route.answers.values())
+    answers |= _components([ProblemDocument, SubmittedView])
+    kept = {name for name in answers if name.endswith("View") or answers[name] == bodies.get(name)}
+    names = {name: _name(name) for name in answers if name not in kept and name != "Speeds"}
+    written = {new: _written(new, answers[name]) for name, new in names.items()}
+    written |= {name: answers[name] for name in kept}
+    renamed = {
+        _REFERENCES.format(name=name): _REFERENCES.format(name=new) for name, new in names.items()
+    }
+    return _portable(bodies) | _portable(written, renamed), renamed
+
+
+def _components(shapes: Iterable[type | None]) -> dict[str, Any]:
+    known = sorted({shape for shape in shapes if shape}, key=lambda shape: shape.__name__)
+    components: dict[str, Any] = msgspec.json.schema_components(known, ref_template=_REFERENCES)[1]
+    return components
+
+
+def _name(name: str) -> str:
+    return _NAMES.get(name) or name.removesuffix("Page").removesuffix("Answer") + "View"
+
+
+def _written(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Describe what the API writes: no field is left out for being a default."""
+    optional = _OPTIONAL.get(name, frozenset())
+    never_null = _NEVER_NULL.get(name, frozenset())
+    properties = {}
+    for field, value in schema["properties"].items():
+        own = {key: part for key, part in value.items() if key != "format"}
+        if field not in optional:
+            own.pop("default", None)
+        if field in never_null:
+            own = own["anyOf"][0]
+        if own.get("$ref") == _REFERENCES.format(name="Speeds"):
+            own = _SPEEDS
+        properties[field] = own
+    required = [field for field in properties if field not in optional]
+    return schema | {"title": name, "properties": properties, "required": required}
+
+
+def _portable(schema: Any, renamed: Mapping[str, str] = MappingProxyType({})) -> Any:
+    r"""Rename references, and write patterns in ECMAScript's dialect, which has no ``\Z``."""
     if isinstance(schema, dict):
         return {
             name: inner.replace(r"\Z", "$")
             if name == "pattern" and isinstance(inner, str)
-            else _portable(inner)
+            else _portable(inner, renamed)
             for name, inner in schema.items()
         }
-    return [_portable(inner) for inner in schema] if isinstance(schema, list) else schema
+    if isinstance(schema, list):
+        return [_portable(inner, renamed) for inner in schema]
+    return renamed.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def _one_of(shapes: tuple[type, ...]) -> dict[str, Any]:
@@ -165,19 +256,10 @@ def _reference(shape: type) -> dict[str, str]:
     return {"$ref": _REFERENCES.format(name=shape.__name__)}
 
 
-def _get(_: Call) -> Response[str]:
+ROUTES: Final = Routes()
+
+
+@ROUTES.add("GET", "/openapi.json", {200: None}, open=True)
+def get_open_api(_: Call) -> Response[str]:
+    """This document."""
     return Response(200, JSON, document().decode())
-
-
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="getOpenApi",
-        handler=_get,
-        method="GET",
-        path="/openapi.json",
-        summary="This document.",
-        answers={200: None},
-        problems=(400,),
-        open=True,
-    ),
-)

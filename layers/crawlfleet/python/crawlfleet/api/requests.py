@@ -1,8 +1,9 @@
 """The API's requests: submitted, looked up, listed, cancelled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.api.inputs import (
@@ -12,104 +13,37 @@ from crawlfleet.api.inputs import (
     submissions_in,
     time_in,
 )
-from crawlfleet.api.responses import (
-    ProblemDocument,
-    View,
-    at,
-    document_of,
-    maybe_at,
-    page_of,
-    shown,
-)
-from crawlfleet.api.routing import ANY, CURSOR, LIMIT, SINCE, Call, Parameter, Route
+from crawlfleet.api.responses import document_of, filled, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, SINCE, Call, Parameter, Routes
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Problem
 from crawlfleet.kernel.ids import State
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
 from crawlfleet.requests.models import Event, Tracked
 from crawlfleet.requests.submission import service
 from crawlfleet.requests.submission.admission import Accepted, Receipt, Refused, Submission
+from crawlfleet.wire.requests import (
+    BatchAnswer,
+    RequestsPage,
+    RequestStatus,
+    SubmissionAnswer,
+    TimelineEvent,
+)
 
 #: The header of an answer that had been given before.
 REPLAYED: Final = "Idempotent-Replayed"
 _PENDING: Final = State.PENDING.label
 
 
-class SubmittedView(View, frozen=True, kw_only=True, omit_defaults=True):
+class SubmittedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one page: it is persisted under this id.
 
     ``repeated`` says that it was before, under the same key or client id; ``state`` is left out
-    then, because nobody looked how it is by now.
+    then: it is not looked up.
     """
 
     id: str
     state: str | None = None
     repeated: bool = False
-
-
-class EntryView(View, frozen=True, kw_only=True, omit_defaults=True):
-    """An accepted entry of a batch, or the problem that kept it from being stored.
-
-    ``repeated`` says that it was stored before, under the same key or client id; ``state`` is left
-    out then, because nobody looked how it is by now.
-    """
-
-    id: str | None = None
-    state: str | None = None
-    repeated: bool = False
-    error: ProblemDocument | None = None
-
-
-class BatchView(View, frozen=True, kw_only=True):
-    """One answer an entry, in the order of the entries."""
-
-    accepted: int
-    rejected: int
-    requests: list[EntryView]
-
-
-class EventView(View, frozen=True, kw_only=True):
-    """One line of the timeline."""
-
-    at: str
-    state: str
-    by: str
-    why: str
-
-
-class RequestView(View, frozen=True, kw_only=True):
-    """A request, with its body readable and its timeline whole."""
-
-    id: str
-    biz: str
-    state: str
-    flag: int
-    queued_at: str
-    url: str
-    rule: str
-    rule_version: str
-    method: str
-    headers: dict[str, str]
-    params: dict[str, str]
-    body: str | None
-    meta: dict[str, str | int | float | bool | None]
-    attempts: int
-    worker: str | None
-    error: str | None
-    records: int
-    due_at: str | None
-    timeline: list[EventView]
-    job: str | None = None
-    priority: int = DEFAULT_PRIORITY
-    pool: str | None = None
-
-
-class RequestsView(View, frozen=True, kw_only=True):
-    """A page of requests; ``cursor`` is where to go on."""
-
-    requests: list[RequestView]
-    cursor: str | None
-    more: bool
 
 
 def submitted_view(accepted: Accepted) -> SubmittedView:
@@ -117,11 +51,13 @@ def submitted_view(accepted: Accepted) -> SubmittedView:
     return SubmittedView(id=str(accepted.id), state=_state_of(accepted), repeated=accepted.repeated)
 
 
-def entry_view(receipt: Receipt) -> EntryView:
+def entry_view(receipt: Receipt) -> SubmissionAnswer:
     """The answer to one entry of a batch."""
     if isinstance(receipt, Accepted):
-        return EntryView(id=str(receipt.id), state=_state_of(receipt), repeated=receipt.repeated)
-    return EntryView(error=document_of(receipt.error))
+        return SubmissionAnswer(
+            id=str(receipt.id), state=_state_of(receipt), repeated=receipt.repeated
+        )
+    return SubmissionAnswer(error=document_of(receipt.error))
 
 
 def _state_of(accepted: Accepted) -> str | None:
@@ -129,38 +65,32 @@ def _state_of(accepted: Accepted) -> str | None:
     return None if accepted.repeated else _PENDING
 
 
-def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
-    """A request; ``label`` names its state, which may be one of the biz's own."""
+def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestStatus:
+    """msgspec.Struct a request; ``label`` names its state, which may be one of the biz's own."""
     request, body = tracked.request, tracked.request.body
-    return RequestView(
+    return filled(
+        RequestStatus,
+        body,
         id=str(request.id),
         biz=request.biz,
         state=label(tracked.state),
         flag=tracked.state,
-        queued_at=at(request.queued_at),
-        url=body.url,
-        rule=body.rule,
-        rule_version=body.rule_version,
-        method=body.method,
-        headers=body.headers,
-        params=body.params,
-        body=body.body,
-        meta=body.meta,
+        queued_at=request.queued_at,
         attempts=tracked.attempts,
         worker=tracked.worker,
         error=tracked.error,
         records=tracked.records,
-        due_at=maybe_at(tracked.due_at),
-        timeline=[event_view(event) for event in tracked.timeline],
+        due_at=tracked.due_at,
+        timeline=events(tracked.timeline),
         job=request.job,
         priority=request.priority,
         pool=request.pool,
     )
 
 
-def event_view(event: Event) -> EventView:
-    """A line of the timeline."""
-    return EventView(at=at(event.at), state=event.state.label, by=event.by, why=event.why)
+def events(timeline: Iterable[Event]) -> tuple[TimelineEvent, ...]:
+    """msgspec.Struct a timeline."""
+    return tuple(filled(TimelineEvent, event, state=event.state.label) for event in timeline)
 
 
 def labels_of(call: Call, biz: str) -> Callable[[int], str]:
@@ -169,7 +99,38 @@ def labels_of(call: Call, biz: str) -> Callable[[int], str]:
     return lambda flag: service.state_label(found, flag)
 
 
-def _submit(call: Call, biz: str) -> Response[str]:
+_STATE: Final = Parameter(
+    name="state",
+    meaning="Only requests in this state: a state of every biz, or one of this biz's own.",
+    shape={"type": "string", "maxLength": 32},
+)
+
+_KEY: Final = Parameter(
+    name=IDEMPOTENCY_KEY,
+    meaning="Under one key a submission is one, however often it is sent.",
+    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
+
+_REPEATED: Final = Parameter(
+    name=REPLAYED,
+    meaning="`true` when all of it had been accepted before, under this key or its client ids.",
+    shape={"type": "string", "const": "true"},
+)
+
+ROUTES: Final = Routes()
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/requests",
+    {202: BatchAnswer},
+    problems=(409, 413, 422, 429),
+    body=(Submission, Batch),
+    headers=(_KEY,),
+    answer_headers=(_REPEATED,),
+)
+def submit_requests(call: Call, biz: str) -> Response[str]:
+    """Submit one page, or up to 1,000, to be downloaded. Each entry is answered."""
     key = idempotency_key_in(call.event)
     submissions, batch = submissions_in(call.body)
     ports, tree = call.context.submission, call.tree
@@ -185,10 +146,10 @@ def _submit(call: Call, biz: str) -> Response[str]:
     accepted = sum(isinstance(receipt, Accepted) for receipt in receipts)
     if accepted == 0:
         raise _error_of_all(receipts)
-    view = BatchView(
+    view = BatchAnswer(
         accepted=accepted,
         rejected=len(receipts) - accepted,
-        requests=[entry_view(receipt) for receipt in receipts],
+        requests=tuple(entry_view(receipt) for receipt in receipts),
     )
     return shown(202, view, headers)
 
@@ -210,7 +171,9 @@ def _error_of_all(receipts: list[Receipt]) -> CrawlfleetError:
     return InvalidRequestError(problems)
 
 
-def _list(call: Call, biz: str) -> Response[str]:
+@ROUTES.add("GET", "/v1/{biz}/requests", RequestsPage, parameters=(_STATE, SINCE, CURSOR, LIMIT))
+def list_requests(call: Call, biz: str) -> Response[str]:
+    """Requests by time of queueing, oldest first."""
     query = call.query
     return page_of(
         call.limit,
@@ -224,81 +187,20 @@ def _list(call: Call, biz: str) -> Response[str]:
             limit=limit,
             now=call.now,
         ),
-        lambda page: RequestsView(
-            requests=[request_view(tracked, labels_of(call, biz)) for tracked in page.items],
-            cursor=page.cursor,
-            more=page.more,
-        ),
+        RequestsPage,
+        lambda tracked: request_view(tracked, labels_of(call, biz)),
     )
 
 
-def _get(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+@ROUTES.add("GET", "/v1/{biz}/requests/{id}", RequestStatus)
+def get_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """One request: state, timeline, attempts, worker, error, readable body."""
     tracked = call.context.tracking.look_up(call.tree, call.tenant, biz, id)
     return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
-def _cancel(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+@ROUTES.add("DELETE", "/v1/{biz}/requests/{id}", RequestStatus, problems=(409,))
+def cancel_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+    """Cancel a request that nobody works on yet."""
     tracked = call.context.tracking.cancel(call.tree, call.tenant, biz, id, call.now)
     return shown(200, request_view(tracked, labels_of(call, biz)))
-
-
-_STATE: Final = Parameter(
-    name="state",
-    meaning="Only requests in this state: a state of every biz, or one of this biz's own.",
-    shape={"type": "string", "maxLength": 32},
-)
-
-_KEY: Final = Parameter(
-    name=IDEMPOTENCY_KEY,
-    meaning="Under one key a submission is one, however often it is sent.",
-    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
-)
-
-_REPEATED: Final = Parameter(
-    name=REPLAYED,
-    meaning="`true` when all of it had been accepted before, under this key or its client ids.",
-    shape={"type": "string", "const": "true"},
-)
-
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="submitRequests",
-        handler=_submit,
-        method="POST",
-        path="/v1/{biz}/requests",
-        summary="Submit one page, or up to 1,000, to be downloaded. Each entry is answered.",
-        body=(Submission, Batch),
-        headers=(_KEY,),
-        reported=(_REPEATED,),
-        answers={202: BatchView},
-        problems=(*ANY, 409, 413, 422, 429),
-    ),
-    Route(
-        operation="listRequests",
-        handler=_list,
-        method="GET",
-        path="/v1/{biz}/requests",
-        summary="Requests by time of queueing, oldest first.",
-        parameters=(_STATE, SINCE, CURSOR, LIMIT),
-        answers={200: RequestsView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getRequest",
-        handler=_get,
-        method="GET",
-        path="/v1/{biz}/requests/{id}",
-        summary="One request: state, timeline, attempts, worker, error, readable body.",
-        answers={200: RequestView},
-        problems=ANY,
-    ),
-    Route(
-        operation="cancelRequest",
-        handler=_cancel,
-        method="DELETE",
-        path="/v1/{biz}/requests/{id}",
-        summary="Cancel a request that nobody works on yet.",
-        answers={200: RequestView},
-        problems=(*ANY, 409),
-    ),
-)

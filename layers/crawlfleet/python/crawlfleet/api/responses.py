@@ -8,14 +8,17 @@ import json
 import math
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.kernel import errors
-from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
+from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError
 from crawlfleet.kernel.paging import Listing, T
+from crawlfleet.wire import ProblemDocument
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 #: Seconds after which a caller may try again what failed for want of a part.
 RETRY_AFTER_SECONDS: Final = 5
@@ -32,16 +35,6 @@ class MethodNotAllowedError(errors.RejectedError):
     def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
         self.allowed = allowed
         super().__init__(message)
-
-
-class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong. ``errors`` names each field; ``type`` is stable, for programs."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    errors: tuple[Problem, ...] = ()
 
 
 #: By class, the most special first: status, and the title that people read.
@@ -118,10 +111,6 @@ def _dashed(name: str) -> str:
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of every answer's shape."""
-
-
 def at(moment: datetime) -> str:
     """A moment as clients read it.
 
@@ -137,12 +126,25 @@ def maybe_at(moment: datetime | None) -> str | None:
     return None if moment is None else at(moment)
 
 
+def filled(shape: type[S], source: object, **given: Any) -> S:
+    """Fill a shape: with what is ``given``, and for the rest with attributes of ``source``.
+
+    Moments are written as clients read them.
+    """
+    for name in shape.__struct_fields__:
+        value = given[name] if name in given else getattr(source, name)
+        given[name] = at(value) if isinstance(value, datetime) else value
+    return shape(**given)
+
+
 JSON: Final = "application/json"
 #: A synchronous Lambda invocation answers with 6 MB at most, or not at all.
 ANSWER_LIMIT: Final = 6_000_000
 
 
-def shown(status: int, view: View, headers: dict[str, str] | None = None) -> Response[str]:
+def shown(
+    status: int, view: msgspec.Struct, headers: dict[str, str] | None = None
+) -> Response[str]:
     """A view."""
     # Powertools tells a list of values from one by its type, so its signature is the wider one.
     return Response(status, JSON, msgspec.json.encode(view).decode(), {**(headers or {})})
@@ -154,15 +156,19 @@ def no_content() -> Response[str]:
 
 
 def page_of(
-    limit: int, ask: Callable[[int], Listing[T]], view: Callable[[Listing[T]], View]
+    limit: int,
+    ask: Callable[[int], Listing[T]],
+    kind: Callable[..., msgspec.Struct],
+    shape: Callable[[T], msgspec.Struct],
 ) -> Response[str]:
     """A page that the answer of a Lambda can hold: one of fewer entries where they are large."""
     while True:
         page = ask(limit)
-        answer = shown(200, view(page))
-        if len(page.items) <= 1 or _fits(str(answer.body)):
+        entries = [shape(item) for item in page.items]
+        answer = shown(200, kind(entries, cursor=page.cursor, more=page.more))
+        if len(entries) <= 1 or _fits(str(answer.body)):
             return answer
-        limit = len(page.items) // 2
+        limit = len(entries) // 2
 
 
 def problem_of(error: Exception) -> Response[str]:

@@ -1,18 +1,106 @@
-"""A call of the API, and the route that describes it: what the handlers of all resources share."""
+# ruff: noqa: D102  a property of the context is named for the service that it is
+"""Routing of calls: the context that handlers work on, a call, a route, the table of resources.
 
-from collections.abc import Callable, Mapping, Sequence
+Each resource is a module of this package with ``ROUTES``, imported when it is asked for: a cold
+start pays for the resource that the first call is about, and not for the other ones.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import Any, Final
+from functools import cache, cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api.context import Context
 from crawlfleet.api.inputs import LARGEST_PAGE, PAGE, body_of, limit_in
-from crawlfleet.api.responses import View
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import tenant_of
+from crawlfleet.config.lookup import ConfigCentre, tenant_of
+from crawlfleet.kernel.settings import Settings
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
+    from crawlfleet.crawling.records.coverage import CoveragePorts
+    from crawlfleet.crawling.recrawl.service import Visits
+    from crawlfleet.crawling.trials.remote import TryingPorts
+    from crawlfleet.fleet.ports import FailureDetector
+    from crawlfleet.jobs.cancellation import CancellingPorts
+    from crawlfleet.jobs.ports import DemandStore, JobReopening
+    from crawlfleet.jobs.schedules.service import PlanningPorts
+    from crawlfleet.jobs.service import JobPorts
+    from crawlfleet.jobs.spiders.service import SpiderPorts
+    from crawlfleet.monitoring.explain.service import ExplainingPorts
+    from crawlfleet.monitoring.explain.urls import UrlPorts
+    from crawlfleet.monitoring.fleet_view import HostPorts
+    from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+    from crawlfleet.monitoring.models import Vitals
+    from crawlfleet.monitoring.sampler import SamplingPorts
+    from crawlfleet.requests.dead_letters.service import DeadLetters
+    from crawlfleet.requests.submission.service import Submissions, Tracking
+
+
+class Context(Protocol):
+    """The router's environment. Ports are opened by the first call that asks for them."""
+
+    @property
+    def config(self) -> ConfigCentre: ...
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def submission(self) -> "Submissions": ...
+    @property
+    def tracking(self) -> "Tracking": ...
+    @property
+    def explaining(self) -> "ExplainingPorts": ...
+    @property
+    def explaining_urls(self) -> "UrlPorts": ...
+    @property
+    def dead_letters(self) -> "DeadLetters": ...
+    @property
+    def seeds(self) -> "SeedDispatcher": ...
+    @property
+    def visits(self) -> "Visits": ...
+    @property
+    def coverage(self) -> "CoveragePorts": ...
+    @property
+    def trials(self) -> "TryingPorts": ...
+    @property
+    def schedules(self) -> "PlanningPorts": ...
+    @property
+    def spiders(self) -> "SpiderPorts": ...
+    @property
+    def jobs(self) -> "JobPorts": ...
+    @property
+    def cancelling(self) -> "CancellingPorts": ...
+    @property
+    def reopening(self) -> "JobReopening": ...
+    @property
+    def demands(self) -> "DemandStore": ...
+    @property
+    def detector(self) -> "FailureDetector": ...
+    @property
+    def hosts(self) -> "HostPorts": ...
+    @property
+    def sampling(self) -> "SamplingPorts": ...
+    @property
+    def incidents(self) -> "MongoIncidentBook": ...
+
+    def now(self) -> datetime:
+        """Tell the time."""
+        ...
+
+    def refusal(self) -> str | None:
+        """Say why the newest configuration is not in force; None where it is."""
+        ...
+
+    def health(self) -> dict[str, str]:
+        """Look at the parts that the router needs, each ``ok`` or what is wrong with it."""
+        ...
+
+    def vitals(self) -> "Vitals":
+        """Find how the platform is and what it runs; it may be some seconds old."""
+        ...
 
 
 class Call:
@@ -94,11 +182,18 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     shape: dict[str, object]
 
 
+#: Shapes by status; one shape alone is that of 200, and None an answer without content.
+Answers: TypeAlias = "type[msgspec.Struct] | Mapping[int, type[msgspec.Struct] | None]"
+Handler = TypeVar("Handler", bound=Callable[..., Response[str]])
+#: Statuses of the problems that any call to a biz may answer: no tenant, no such biz, a part down.
+ANY: Final = (400, 403, 404, 503)
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``handler`` is called with the :class:`Call` and what stands in its path.
+    """One operation. ``handler`` is called with the :class:`Call` and the parts of its path.
 
     ``answers`` gives the shape by status; ``problems`` the statuses of its errors. ``headers`` are
-    what the call may carry, ``told`` what its answers may.
+    what the call may carry, ``answer_headers`` what its answers may. An ``open`` one needs no key.
     """
 
     operation: str
@@ -106,19 +201,56 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     summary: str
-    answers: dict[int, type[View] | None]
+    answers: Mapping[int, type[msgspec.Struct] | None]
     problems: tuple[int, ...] = ()
     body: tuple[type[msgspec.Struct], ...] = ()
     body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
-    reported: tuple[Parameter, ...] = ()
+    answer_headers: tuple[Parameter, ...] = ()
     open: bool = False
 
     @property
     def names(self) -> frozenset[str]:
         """Names of the query parameters."""
         return frozenset(parameter.name for parameter in self.parameters)
+
+
+class Routes(list[Route]):
+    """The routes of a resource."""
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        answers: Answers,
+        *,
+        problems: tuple[int, ...] = (),
+        **facts: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Make the decorated function the handler of a route.
+
+        The operation has its name, and the first paragraph of its docstring for a summary.
+        ``problems`` are those beside :data:`ANY`, or beside 400 where the route is open.
+        """
+        usual = (400,) if facts.get("open") else ANY if "{biz}" in path else (400, 403, 503)
+
+        def added(handler: Handler) -> Handler:
+            first, *words = handler.__name__.split("_")
+            route = Route(
+                operation=first + "".join(word.capitalize() for word in words),
+                handler=handler,
+                method=method,
+                path=path,
+                summary=" ".join((handler.__doc__ or "").partition("\n\n")[0].split()),
+                answers=answers if isinstance(answers, Mapping) else {200: answers},
+                problems=(*usual, *problems),
+                **facts,
+            )
+            self.append(route)
+            return handler
+
+        return added
 
 
 def word(name: str, meaning: str) -> Parameter:
@@ -158,5 +290,40 @@ JOB: Final = Parameter(
     shape={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
 
-#: What any call to a biz may answer: no tenant, no such biz, a part is down.
-ANY: Final = (400, 403, 404, 503)
+#: By resource, in the order of the document, the words that tell its paths.
+_WORDS: Final[Mapping[str, frozenset[str]]] = {
+    "requests": frozenset({"requests"}),
+    "explain": frozenset({"explain", "visits"}),
+    "dead_letters": frozenset({"dead-letters"}),
+    "seeds": frozenset({"seeds"}),
+    "results": frozenset({"records", "stats", "ledger"}),
+    "fleet": frozenset({"workers", "hosts", "fleet", "health"}),
+    "rules": frozenset({"coverage", "rules"}),
+    "schedules": frozenset({"schedules"}),
+    "spiders": frozenset({"spiders"}),
+    "jobs": frozenset({"jobs", "demands", "run"}),
+    "incidents": frozenset({"incidents"}),
+    "openapi": frozenset({"openapi.json"}),
+}
+
+
+@cache
+def _routes_of(resource: str) -> tuple[Route, ...]:
+    routes: Routes = import_module(f"crawlfleet.api.{resource}").ROUTES
+    return tuple(routes)
+
+
+def resources_at(path: str) -> Iterator[str]:
+    """Find the resources that a path may be of: those of which it has a word."""
+    words = path.split("/")
+    return (resource for resource, known in _WORDS.items() if not known.isdisjoint(words))
+
+
+def routes_of(*resources: str) -> Iterator[Route]:
+    """Import resources and list their routes."""
+    return (route for resource in resources for route in _routes_of(resource))
+
+
+def all_routes() -> tuple[Route, ...]:
+    """List everything that the API offers."""
+    return tuple(routes_of(*_WORDS))

@@ -1,33 +1,17 @@
 """The API's seeds: offered, listed, counted, released, forgotten."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
 from crawlfleet.api import inputs
-from crawlfleet.api.responses import (
-    ProblemDocument,
-    View,
-    at,
-    document_of,
-    maybe_at,
-    no_content,
-    page_of,
-    shown,
-)
-from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
-from crawlfleet.crawling.frontier import service
-from crawlfleet.crawling.frontier.models import (
-    AddResult,
-    Seed,
-    SeedSelection,
-    SeedSpec,
-    SeedState,
-    SeedTotals,
-)
+from crawlfleet.api.responses import document_of, filled, no_content, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.crawling.frontier import models, service
+from crawlfleet.crawling.frontier.models import AddResult, SeedSelection, SeedSpec, SeedState
 from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.urls import Url
@@ -41,6 +25,14 @@ from crawlfleet.requests.submission.admission import (
     Scalar,
     Text,
     is_reserved,
+)
+from crawlfleet.wire.seeds import (
+    OfferAnswer,
+    OffersAnswer,
+    Seed,
+    SeedsPage,
+    SeedTotalsAnswer,
+    SegmentTotals,
 )
 
 SegmentName = Annotated[
@@ -107,7 +99,7 @@ _seeds = msgspec.json.Decoder(SeedsInput)
 
 
 def specs_in(body: bytes) -> list[SeedSpec | InvalidRequestError]:
-    """The offers of a batch; one that is wrong is its error, and the others go on without it.
+    """The specs of a batch; one that is wrong is its error, and the others go on without it.
 
     Raises:
         InvalidRequestError: the body is no batch of 1 to 1,000.
@@ -168,81 +160,7 @@ def _spec(one: SeedInput | InvalidRequestError, index: int) -> SeedSpec | Invali
     )
 
 
-class OfferView(View, frozen=True, kw_only=True):
-    """What became of an offer: accepted; a duplicate, and ``why``; or the problem with it.
-
-    ``segment`` is the one it was judged in, and ``key`` what its page has there.
-    """
-
-    accepted: bool
-    segment: str | None = None
-    key: str | None = None
-    why: str | None = None
-    error: ProblemDocument | None = None
-
-
-class OfferedView(View, frozen=True, kw_only=True):
-    """One answer an offer, in the order of the offers."""
-
-    accepted: int
-    duplicates: int
-    rejected: int
-    seeds: list[OfferView]
-
-
-class SeedView(View, frozen=True, kw_only=True):
-    """A seed. ``id`` is what it is called: ``segment/key``.
-
-    ``due_at`` is when it is to be looked at next: handed out, or looked after; of one that has
-    ended it is when. ``request_id`` is the request that it was last handed out as.
-    """
-
-    id: str
-    segment: str
-    key: str
-    state: str
-    url: str
-    rule: str
-    depth: int
-    meta: dict[str, Any]
-    headers: dict[str, str]
-    job: str | None
-    found_by: str | None
-    offered_at: str
-    due_at: str
-    request_id: str | None
-    handed_at: str | None
-    tries: int
-    why: str | None
-
-
-class SeedsView(View, frozen=True, kw_only=True):
-    """A page of seeds; ``cursor`` is where to go on."""
-
-    seeds: list[SeedView]
-    cursor: str | None
-    more: bool
-
-
-class SegmentView(View, frozen=True, kw_only=True):
-    """How many seeds a segment has in each state; ``waiting`` are ready ones of the future."""
-
-    segment: str
-    ready: int
-    waiting: int
-    handed: int
-    finished: int
-    failed: int
-    filter_bytes: int
-
-
-class SeedTotalsView(View, frozen=True, kw_only=True):
-    """The newest segments, the newest first."""
-
-    segments: list[SegmentView]
-
-
-class SeedsChangedView(View, frozen=True, kw_only=True):
+class SeedsChangedView(msgspec.Struct, frozen=True, kw_only=True):
     """How many seeds were changed. ``more``: others may be; ask again with this ``cursor``."""
 
     count: int
@@ -250,11 +168,11 @@ class SeedsChangedView(View, frozen=True, kw_only=True):
     more: bool
 
 
-def offer_view(answer: AddResult | InvalidRequestError) -> OfferView:
-    """What became of an offer."""
+def offer_view(answer: AddResult | InvalidRequestError) -> OfferAnswer:
+    """msgspec.Struct the answer to one URL."""
     if isinstance(answer, InvalidRequestError):
-        return OfferView(accepted=False, error=document_of(answer))
-    return OfferView(
+        return OfferAnswer(error=document_of(answer))
+    return OfferAnswer(
         accepted=answer.accepted,
         segment=answer.segment,
         key=answer.key,
@@ -262,13 +180,12 @@ def offer_view(answer: AddResult | InvalidRequestError) -> OfferView:
     )
 
 
-def seed_view(seed: Seed) -> SeedView:
-    """A seed."""
+def seed_view(seed: models.Seed) -> Seed:
+    """msgspec.Struct a seed."""
     spec = seed.spec
-    return SeedView(
-        id=seed.id,
-        segment=seed.segment,
-        key=seed.key,
+    return filled(
+        Seed,
+        seed,
         state=seed.state.label,
         url=spec.url,
         rule=spec.rule,
@@ -277,87 +194,9 @@ def seed_view(seed: Seed) -> SeedView:
         headers=spec.headers,
         job=spec.job,
         found_by=None if spec.found_by is None else str(spec.found_by),
-        offered_at=at(seed.offered_at),
-        due_at=at(seed.due_at),
         request_id=None if seed.request is None else str(seed.request),
-        handed_at=maybe_at(seed.handed_at),
-        tries=seed.tries,
         why=seed.why or None,
     )
-
-
-def segment_view(totals: SeedTotals) -> SegmentView:
-    """How many seeds a segment has."""
-    return SegmentView(**msgspec.structs.asdict(totals))
-
-
-def _offer_seeds(call: Call, biz: str) -> Response[str]:
-    specs = specs_in(call.body)
-    ports, tree = call.context.seeds, call.tree
-    answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
-    accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
-    if accepted:
-        service.dispatch_added(ports, tree, call.tenant, biz, accepted, call.now)
-    wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
-    if len(wrong) == len(answers):
-        raise InvalidRequestError(problem for error in wrong for problem in error.problems)
-    view = OfferedView(
-        accepted=accepted,
-        duplicates=len(answers) - accepted - len(wrong),
-        rejected=len(wrong),
-        seeds=[offer_view(answer) for answer in answers],
-    )
-    return shown(200, view)
-
-
-def _list(call: Call, biz: str) -> Response[str]:
-    meant, ports = meant_in(call.query), call.context.seeds
-    return page_of(
-        call.limit,
-        lambda limit: service.list_seeds(
-            ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit
-        ),
-        lambda page: SeedsView(
-            seeds=[seed_view(seed) for seed in page.items], cursor=page.cursor, more=page.more
-        ),
-    )
-
-
-def _totals(call: Call, biz: str) -> Response[str]:
-    totals = service.seed_totals(call.context.seeds, call.tree, call.tenant, biz, call.now)
-    return shown(200, SeedTotalsView(segments=[segment_view(each) for each in totals]))
-
-
-def _release(call: Call, biz: str, segment: str, key: str) -> Response[str]:
-    ports, seed = call.context.seeds, f"{segment}/{key}"
-    released = service.release_seed(ports, call.tree, call.tenant, biz, seed, call.by, call.now)
-    return shown(200, seed_view(released))
-
-
-def _forget(call: Call, biz: str, segment: str, key: str) -> Response[str]:
-    service.forget_seed(call.context.seeds, call.tree, call.tenant, biz, f"{segment}/{key}")
-    return no_content()
-
-
-def _release_many(call: Call, biz: str) -> Response[str]:
-    given, meant = changes_in(call.body)
-    ours, how = (call.context.seeds, call.tree, call.tenant, biz), (call.by, call.now)
-    if meant is None:
-        return _changed(service.release_seeds(*ours, given.seeds, *how))
-    cursor, limit = given.cursor, given.limit
-    return _changed(service.release_those(*ours, meant, *how, cursor=cursor, limit=limit))
-
-
-def _forget_many(call: Call, biz: str) -> Response[str]:
-    given, meant = changes_in(call.body)
-    ours = (call.context.seeds, call.tree, call.tenant, biz)
-    if meant is None:
-        return _changed(service.forget_seeds(*ours, given.seeds))
-    return _changed(service.forget_those(*ours, meant, cursor=given.cursor, limit=given.limit))
-
-
-def _changed(done: service.SeedsChanged) -> Response[str]:
-    return shown(200, SeedsChangedView(count=done.count, cursor=done.cursor, more=done.more))
 
 
 _SEEDS: Final = (
@@ -373,72 +212,92 @@ _SEEDS: Final = (
     ),
 )
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="offerSeeds",
-        handler=_offer_seeds,
-        method="POST",
-        path="/v1/{biz}/seeds",
-        summary="Offer up to 1,000 URLs, each accepted once a segment. Each is answered.",
-        body=(SeedsInput,),
-        answers={200: OfferedView},
-        problems=(*ANY, 413),
-    ),
-    Route(
-        operation="listSeeds",
-        handler=_list,
-        method="GET",
-        path="/v1/{biz}/seeds",
-        summary="Seeds in the order of segment and key.",
-        parameters=(*_SEEDS, CURSOR, LIMIT),
-        answers={200: SeedsView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getSeedTotals",
-        handler=_totals,
-        method="GET",
-        path="/v1/{biz}/seeds/totals",
-        summary="How many seeds the newest segments have in each state.",
-        answers={200: SeedTotalsView},
-        problems=ANY,
-    ),
-    Route(
-        operation="releaseSeeds",
-        handler=_release_many,
-        method="POST",
-        path="/v1/{biz}/seeds/release",
-        summary="Make failed or finished seeds ready again: named ones, or those of a filter.",
-        body=(SeedsChangeInput,),
-        answers={200: SeedsChangedView},
-        problems=(*ANY, 413),
-    ),
-    Route(
-        operation="forgetSeeds",
-        handler=_forget_many,
-        method="POST",
-        path="/v1/{biz}/seeds/forget",
-        summary="Remove seeds, so that their URLs are accepted anew: named ones, or of a filter.",
-        body=(SeedsChangeInput,),
-        answers={200: SeedsChangedView},
-        problems=(*ANY, 413),
-    ),
-    Route(
-        operation="releaseSeed",
-        handler=_release,
-        method="POST",
-        path="/v1/{biz}/seeds/{segment}/{key}/release",
-        summary="Make one failed or finished seed ready again.",
-        answers={200: SeedView},
-        problems=(*ANY, 409),
-    ),
-    Route(
-        operation="forgetSeed",
-        handler=_forget,
-        method="DELETE",
-        path="/v1/{biz}/seeds/{segment}/{key}",
-        summary="Remove one seed, so that its URL is accepted anew.",
-        answers={204: None},
-        problems=ANY,
-    ),
+ROUTES: Final = Routes()
+
+
+@ROUTES.add("POST", "/v1/{biz}/seeds", OffersAnswer, problems=(413,), body=(SeedsInput,))
+def offer_seeds(call: Call, biz: str) -> Response[str]:
+    """SeedSpec up to 1,000 URLs, each accepted once a segment. Each is answered."""
+    specs = specs_in(call.body)
+    ports, tree = call.context.seeds, call.tree
+    answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
+    accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
+    if accepted:
+        service.dispatch_added(ports, tree, call.tenant, biz, accepted, call.now)
+    wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
+    if len(wrong) == len(answers):
+        raise InvalidRequestError(problem for error in wrong for problem in error.problems)
+    view = OffersAnswer(
+        accepted=accepted,
+        duplicates=len(answers) - accepted - len(wrong),
+        rejected=len(wrong),
+        seeds=tuple(offer_view(answer) for answer in answers),
+    )
+    return shown(200, view)
+
+
+@ROUTES.add("GET", "/v1/{biz}/seeds", SeedsPage, parameters=(*_SEEDS, CURSOR, LIMIT))
+def list_seeds(call: Call, biz: str) -> Response[str]:
+    """Seeds in the order of segment and key."""
+    meant, ports = meant_in(call.query), call.context.seeds
+    return page_of(
+        call.limit,
+        lambda limit: service.list_seeds(
+            ports, call.tree, call.tenant, biz, meant, cursor=call.cursor, limit=limit
+        ),
+        SeedsPage,
+        seed_view,
+    )
+
+
+@ROUTES.add("GET", "/v1/{biz}/seeds/totals", SeedTotalsAnswer)
+def get_seed_totals(call: Call, biz: str) -> Response[str]:
+    """How many seeds the newest segments have in each state."""
+    totals = service.seed_totals(call.context.seeds, call.tree, call.tenant, biz, call.now)
+    return shown(
+        200, SeedTotalsAnswer(segments=tuple(filled(SegmentTotals, each) for each in totals))
+    )
+
+
+@ROUTES.add("POST", "/v1/{biz}/seeds/{segment}/{key}/release", Seed, problems=(409,))
+def release_seed(call: Call, biz: str, segment: str, key: str) -> Response[str]:
+    """Make one failed or finished seed ready again."""
+    ports, seed = call.context.seeds, f"{segment}/{key}"
+    released = service.release_seed(ports, call.tree, call.tenant, biz, seed, call.by, call.now)
+    return shown(200, seed_view(released))
+
+
+@ROUTES.add("DELETE", "/v1/{biz}/seeds/{segment}/{key}", {204: None})
+def forget_seed(call: Call, biz: str, segment: str, key: str) -> Response[str]:
+    """Remove one seed, so that its URL is accepted anew."""
+    service.forget_seed(call.context.seeds, call.tree, call.tenant, biz, f"{segment}/{key}")
+    return no_content()
+
+
+@ROUTES.add(
+    "POST", "/v1/{biz}/seeds/release", SeedsChangedView, problems=(413,), body=(SeedsChangeInput,)
 )
+def release_seeds(call: Call, biz: str) -> Response[str]:
+    """Make failed or finished seeds ready again: named ones, or those of a filter."""
+    given, meant = changes_in(call.body)
+    ours, how = (call.context.seeds, call.tree, call.tenant, biz), (call.by, call.now)
+    if meant is None:
+        return _changed(service.release_seeds(*ours, given.seeds, *how))
+    cursor, limit = given.cursor, given.limit
+    return _changed(service.release_those(*ours, meant, *how, cursor=cursor, limit=limit))
+
+
+@ROUTES.add(
+    "POST", "/v1/{biz}/seeds/forget", SeedsChangedView, problems=(413,), body=(SeedsChangeInput,)
+)
+def forget_seeds(call: Call, biz: str) -> Response[str]:
+    """Remove seeds, so that their URLs are accepted anew: named ones, or of a filter."""
+    given, meant = changes_in(call.body)
+    ours = (call.context.seeds, call.tree, call.tenant, biz)
+    if meant is None:
+        return _changed(service.forget_seeds(*ours, given.seeds))
+    return _changed(service.forget_those(*ours, meant, cursor=given.cursor, limit=given.limit))
+
+
+def _changed(done: service.SeedsChanged) -> Response[str]:
+    return shown(200, SeedsChangedView(count=done.count, cursor=done.cursor, more=done.more))

@@ -3,11 +3,12 @@
 import re
 from typing import Final, Literal
 
+import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.api.inputs import number_in, read
-from crawlfleet.api.responses import View, at, no_content, page_of, shown
-from crawlfleet.api.routing import ANY, CURSOR, LIMIT, Call, Parameter, Route
+from crawlfleet.api.responses import at, no_content, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.jobs.spiders import service
 from crawlfleet.jobs.spiders.models import (
     ConfiguredSpider,
@@ -19,12 +20,13 @@ from crawlfleet.jobs.spiders.models import (
 from crawlfleet.jobs.spiders.starts import open_places, size
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.wire import Page
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 _LARGEST_VERSION: Final = 9_999_999
 
 
-class SpiderView(View, frozen=True, kw_only=True):
+class SpiderView(msgspec.Struct, frozen=True, kw_only=True):
     """A spider: one that is ``kept``, or what the biz document has (``configuration``).
 
     ``content`` differs for every different content. Of one of the configuration it is all that
@@ -49,15 +51,13 @@ class SpiderView(View, frozen=True, kw_only=True):
     put_at: str | None = None
 
 
-class SpidersView(View, frozen=True, kw_only=True):
+class SpidersPage(Page, frozen=True):
     """A page of spiders; ``cursor`` is where to go on."""
 
     spiders: list[SpiderView]
-    cursor: str | None
-    more: bool
 
 
-class SpiderVersionView(View, frozen=True, kw_only=True):
+class SpiderVersionView(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a spider, without its start."""
 
     version: int
@@ -70,7 +70,7 @@ class SpiderVersionView(View, frozen=True, kw_only=True):
     put_at: str
 
 
-class SpiderVersionsView(View, frozen=True, kw_only=True):
+class SpiderVersionsView(msgspec.Struct, frozen=True, kw_only=True):
     """The versions of a spider that are kept, the newest first."""
 
     name: str
@@ -125,29 +125,47 @@ def versions_view(name: str, versions: list[KeptSpider]) -> SpiderVersionsView:
     )
 
 
-def _list(call: Call, biz: str) -> Response[str]:
+_VERSION: Final = Parameter(
+    name="version",
+    meaning="The version to show; the newest where it is left out.",
+    shape={"type": "integer", "minimum": 1, "maximum": 9_999_999},
+)
+
+ROUTES: Final = Routes()
+
+
+@ROUTES.add("GET", "/v1/{biz}/spiders", SpidersPage, parameters=(CURSOR, LIMIT))
+def list_spiders(call: Call, biz: str) -> Response[str]:
+    """Rules and spiders of the biz document by name, then the kept spiders by name."""
     ports = call.context.spiders
     return page_of(
         call.limit,
         lambda limit: service.list_spiders(
             ports, call.tree, call.tenant, biz, cursor=call.cursor, limit=limit
         ),
-        lambda page: SpidersView(
-            spiders=[spider_view(spider) for spider in page.items],
-            cursor=page.cursor,
-            more=page.more,
-        ),
+        SpidersPage,
+        spider_view,
     )
 
 
-def _get(call: Call, biz: str, spider: str) -> Response[str]:
+@ROUTES.add("GET", "/v1/{biz}/spiders/{spider}", SpiderView, parameters=(_VERSION,))
+def get_spider(call: Call, biz: str, spider: str) -> Response[str]:
+    """One spider: what it crawls, by which rule, what its jobs need."""
     text = call.query.get("version")
     version = None if text is None else number_in(text, "version", 1, _LARGEST_VERSION)
     found = service.get_spider(call.context.spiders, call.tree, call.tenant, biz, spider, version)
     return shown(200, spider_view(found))
 
 
-def _put(call: Call, biz: str, spider: str) -> Response[str]:
+@ROUTES.add(
+    "PUT",
+    "/v1/{biz}/spiders/{spider}",
+    {200: SpiderView, 201: SpiderView},
+    problems=(413, 429),
+    body=(SpiderPlan,),
+)
+def put_spider(call: Call, biz: str, spider: str) -> Response[str]:
+    """Keep a spider: 201 with a new version, 200 with the one that says the same."""
     if not _NAME.match(spider):
         raise InvalidRequestError.of(
             "name", "must be 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or a digit"
@@ -160,69 +178,15 @@ def _put(call: Call, biz: str, spider: str) -> Response[str]:
     return shown(201 if new else 200, spider_view(kept))
 
 
-def _delete(call: Call, biz: str, spider: str) -> Response[str]:
+@ROUTES.add("DELETE", "/v1/{biz}/spiders/{spider}", {204: None}, problems=(409,))
+def delete_spider(call: Call, biz: str, spider: str) -> Response[str]:
+    """Delete a spider; its jobs go on. What a schedule starts is not deleted."""
     service.delete_spider(call.context.spiders, call.tree, call.tenant, biz, spider, call.now)
     return no_content()
 
 
-def _versions(call: Call, biz: str, spider: str) -> Response[str]:
+@ROUTES.add("GET", "/v1/{biz}/spiders/{spider}/versions", SpiderVersionsView)
+def list_spider_versions(call: Call, biz: str, spider: str) -> Response[str]:
+    """The versions of a spider that are kept, the newest first."""
     found = service.list_versions(call.context.spiders, call.tree, call.tenant, biz, spider)
     return shown(200, versions_view(spider, found))
-
-
-_VERSION: Final = Parameter(
-    name="version",
-    meaning="The version to show; the newest where it is left out.",
-    shape={"type": "integer", "minimum": 1, "maximum": 9_999_999},
-)
-
-ROUTES: Final[tuple[Route, ...]] = (
-    Route(
-        operation="listSpiders",
-        handler=_list,
-        method="GET",
-        path="/v1/{biz}/spiders",
-        summary="Rules and spiders of the biz document by name, then the kept spiders by name.",
-        parameters=(CURSOR, LIMIT),
-        answers={200: SpidersView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getSpider",
-        handler=_get,
-        method="GET",
-        path="/v1/{biz}/spiders/{spider}",
-        summary="One spider: what it crawls, by which rule, what its jobs need.",
-        parameters=(_VERSION,),
-        answers={200: SpiderView},
-        problems=ANY,
-    ),
-    Route(
-        operation="putSpider",
-        handler=_put,
-        method="PUT",
-        path="/v1/{biz}/spiders/{spider}",
-        summary="Keep a spider: 201 with a new version, 200 with the one that says the same.",
-        body=(SpiderPlan,),
-        answers={200: SpiderView, 201: SpiderView},
-        problems=(*ANY, 413, 429),
-    ),
-    Route(
-        operation="deleteSpider",
-        handler=_delete,
-        method="DELETE",
-        path="/v1/{biz}/spiders/{spider}",
-        summary="Delete a spider; its jobs go on. What a schedule starts is not deleted.",
-        answers={204: None},
-        problems=(*ANY, 409),
-    ),
-    Route(
-        operation="listSpiderVersions",
-        handler=_versions,
-        method="GET",
-        path="/v1/{biz}/spiders/{spider}/versions",
-        summary="The versions of a spider that are kept, the newest first.",
-        answers={200: SpiderVersionsView},
-        problems=ANY,
-    ),
-)

@@ -162,7 +162,7 @@ class Platform:
 
 
 class RouterContext:
-    """api.context.Context: services of the real parts, imported and opened at first use."""
+    """api.routing.Context: services of the real parts, imported and opened at first use."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -1,0 +1,102 @@
+"""Rules: their coverage, and what a trial of one yields."""
+
+from typing import Any
+
+import msgspec
+
+from crawlfleet.kernel.errors import Problem
+
+
+class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many records a field had a value, and in which share of them, from 0 to 1."""
+
+    name: str
+    count: int = 0
+    share: float = 0.0
+
+
+class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """Coverage of one version of a rule or spider; new requests are read by the ``current`` one.
+
+    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    """
+
+    rule: str
+    version: str
+    current: bool = False
+    pages: int = 0
+    records: int = 0
+    rejected: int = 0
+    fields: tuple[FieldCoverage, ...] = ()
+
+
+class CoverageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Every version that was counted, by rule, of each the current one first."""
+
+    coverage: tuple[RuleCoverage, ...]
+
+
+class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The page that came: the URL where ``redirects`` ended, and those on the way there."""
+
+    url: str
+    status: int
+    content_type: str = ""
+    bytes: int = 0
+    seconds: float = 0.0
+    redirects: tuple[str, ...] = ()
+
+
+class FetchFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no page; ``reason`` is what a dead letter would say.
+
+    ``status`` is the site's, 0 where it gave no answer or was not asked, as with `RobotsDenied`. A
+    host without a free host slot is `Throttled` with a status of 0. ``retry_after_seconds`` is when
+    it makes sense to ask again, where that is known.
+    """
+
+    reason: str
+    message: str
+    status: int = 0
+    retryable: bool = False
+    retry_after_seconds: float | None = None
+
+
+class FollowedLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that would be followed; ``rule`` is what reads it, null the rule that is tried."""
+
+    url: str
+    rule: str | None = None
+    depth: int = 0
+    meta: dict[str, Any] = {}
+
+
+class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The yield of a rule on a page, and what a worker would do with it; nothing was stored.
+
+    ``error`` says why a URL could not be fetched; ``fetched`` is the site's last answer.
+    ``problems`` are what of the page could not be read: a worker would store nothing of it.
+    ``rejected`` are records that the rule's schema or key keeps from being stored: the first few of
+    ``rejected_count``. ``left_out`` are things of the page, such as lines of a file, that a spider
+    could not read: the first few of ``left_out_count``. ``records`` and ``links`` are the first 200
+    and 1,000, fewer where they are large, of ``record_count`` and ``link_count``; ``cut`` says that
+    there are others. ``coverage`` says of how many records each field has a value. ``refused``
+    counts links that are not followed, by reason. ``seconds`` is what reading took.
+    """
+
+    version: str = ""
+    fetched: FetchedPage | None = None
+    error: FetchFailure | None = None
+    problems: tuple[Problem, ...] = ()
+    records: tuple[dict[str, Any], ...] = ()
+    record_count: int = 0
+    rejected: tuple[str, ...] = ()
+    rejected_count: int = 0
+    left_out: tuple[str, ...] = ()
+    left_out_count: int = 0
+    coverage: tuple[FieldCoverage, ...] = ()
+    links: tuple[FollowedLink, ...] = ()
+    link_count: int = 0
+    refused: dict[str, int] = {}
+    cut: bool = False
+    seconds: float = 0.0
