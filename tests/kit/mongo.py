@@ -23,4 +23,5 @@ from crawlfleet.requests.mongo.ledger import MongoJournal, MongoLedgers
 from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.mongo.records import latest_of
 from crawlfleet.requests.mongo.sharding import BY_POOL, BY_PRIORITY, BY_STATE, Shards
-from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
+from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.submission.mongo import MongoRules

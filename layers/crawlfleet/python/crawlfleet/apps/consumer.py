@@ -55,7 +55,7 @@ from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.mongo.store import MongoRules
+from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.session import WorkerServices
 from crawlfleet.worker.usage_meter import Idle
 from crawlfleet.worker.worker import Worker

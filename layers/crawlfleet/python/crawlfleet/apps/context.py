@@ -210,8 +210,7 @@ class Parts:
 
     def submissions(self) -> "Submissions":
         """Make what a submission needs; what it remembers of a backlog is for one thread."""
-        from crawlfleet.requests.mongo.store import MongoRules
-        from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
+        from crawlfleet.requests.submission.mongo import MongoRules, MongoSubmissionKeys
         from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
         from crawlfleet.requests.submission.service import PoolStarter, Submissions
 

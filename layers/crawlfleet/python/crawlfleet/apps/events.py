@@ -33,8 +33,8 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.queue_key import Priority
 from crawlfleet.kernel.validation import Count, Slug, decode
-from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.admission import event_name
+from crawlfleet.requests.submission.mongo import MongoRules
 
 #: What is kept of a name that stands in a log.
 _LONGEST_ALARM: Final = 200

@@ -33,8 +33,8 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.mongo.store import MongoRules
 from crawlfleet.requests.submission.admission import job_name
+from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.requests.submission.service import Waker, wake_if_idle
 
 

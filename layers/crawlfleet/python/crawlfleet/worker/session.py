@@ -35,9 +35,10 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
 from crawlfleet.requests.models import Coverage
-from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
+from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
+from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.in_flight import InFlight, Stopper
 from crawlfleet.worker.usage_meter import Idle
 

@@ -27,13 +27,16 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, DeadLetterPage
 from crawlfleet.requests.models import Entry, Tracked
-from crawlfleet.requests.mongo.counters import Tally, book, count_submitted, tally_of
 from crawlfleet.requests.mongo.documents import (
     ENTRY_FIELDS,
+    Tally,
+    book,
+    count_submitted,
     entry_of,
     event,
     pushed,
     reversioned,
+    tally_of,
     tracked_of,
 )
 from crawlfleet.requests.mongo.sharding import (

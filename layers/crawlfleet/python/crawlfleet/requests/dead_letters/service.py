@@ -35,9 +35,10 @@ from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
 from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
 from crawlfleet.requests.models import Entry, JournalLine, Tracked
 from crawlfleet.requests.mongo.ledger import MongoJournal
-from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
+from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.requests.submission.service import (
     Waker,
     WakeReservations,

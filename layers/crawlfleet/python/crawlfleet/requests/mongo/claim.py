@@ -20,8 +20,7 @@ from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Claim, Entry
-from crawlfleet.requests.mongo.counters import book, tally_of
-from crawlfleet.requests.mongo.documents import event, pushed, request_of
+from crawlfleet.requests.mongo.documents import book, event, pushed, request_of, tally_of
 from crawlfleet.requests.mongo.sharding import BY_ID, Shards, by_shard, on_shards
 from crawlfleet.requests.outcomes import UNREADABLE
 from crawlfleet.requests.routing import Shard

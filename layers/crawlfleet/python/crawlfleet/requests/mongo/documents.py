@@ -25,89 +25,29 @@ How a request looks in MongoDB; records are in mongo.record_documents.
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
 """
 
-from collections.abc import Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
-from pymongo import ASCENDING
+from pymongo import MongoClient, UpdateOne
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
-from pymongo.errors import OperationFailure
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import Document
+from crawlfleet.kernel.mongo.connection import Document, MetAnotherError, in_transaction
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.urls import plain_host_of as host_of
 from crawlfleet.requests.models import Body, Entry, Event, Request, Tracked
-from crawlfleet.requests.mongo.sharding import BY_POOL, BY_STATE
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_TIME
 from crawlfleet.requests.outcomes import Dead, Retry
-
-#: Pools of a shard that are told apart: there never are as many at once.
-_MOST: Final = 64
-_BAD_VALUE: Final = 2
-
-
-def pools_in(requests: Collection[Document]) -> list[str] | None:
-    """The pools that something of the shard is bound for, in order; None without the index.
-
-    One step over the index for each of them, however many are bound for it.
-    """
-    found: list[str] = []
-    try:
-        while len(found) < _MOST:
-            after = found[-1] if found else ""
-            cursor = requests.find({"pool": {"$gt": after}}, projection=("pool",), hint=BY_POOL)
-            one = next(iter(cursor.sort("pool", ASCENDING).limit(1)), None)
-            if one is None:
-                break
-            found.append(one["pool"])
-    except OperationFailure as error:
-        if error.code != _BAD_VALUE:
-            raise
-        return None
-    return found
-
-
-def unbound(
-    requests: Collection[Document], pools: Sequence[str] | None, found: list[Document]
-) -> list[Document]:
-    """Those of these pending documents, sorted by ``ts``, that any usual worker may have.
-
-    They have been read from the index of states, which does not tell; no document is read here.
-    """
-    if not pools or not found:
-        return found
-    match = {
-        "pool": {"$in": list(pools)},
-        "flag": int(State.PENDING),
-        "ts": {"$gte": found[0]["ts"], "$lte": found[-1]["ts"]},
-    }
-    bound = {one["_id"] for one in requests.find(match, projection=("_id",), hint=BY_POOL)}
-    return [one for one in found if one["_id"] not in bound]
-
-
-def nothing_unbound(
-    requests: Collection[Document], pools: Sequence[str] | None, after: datetime, before: datetime
-) -> bool:
-    """Whether all that is pending between two moments is bound for some pool, as keys tell.
-
-    What waits for a pool may be a million, and none of it is missing from the usual queue: to go
-    through the keys is a fraction of the cost of reading it.
-    """
-    if not pools:
-        return False
-    span = {"flag": int(State.PENDING), "ts": {"$gt": after, "$lt": before}}
-    bound = _count(requests, {"pool": {"$in": list(pools)}, **span}, BY_POOL)
-    return bound > 0 and bound >= _count(requests, span, BY_STATE)
-
-
-def _count(requests: Collection[Document], match: Document, hint: str) -> int:
-    answer = requests.database.command("count", requests.name, query=match, hint=hint)
-    return int(answer["n"])
-
 
 #: Events kept of a request's timeline.
 LOG_LENGTH: Final = 50
@@ -284,3 +224,135 @@ def _answer_of(stored: Document) -> Answer:
         seconds=float(stored["seconds"]),
         sample=bytes(stored["sample"]),
     )
+
+
+#: What is counted, by job (None: of no job) and term of the ledger.
+Tally: TypeAlias = Counter[tuple[str | None, str]]
+
+#: The terms that are counted for ever.
+TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
+SWEPT: Final[Document] = {"k": "swept"}
+
+_SLOTS: Final = 64
+_JOB_SLOTS: Final = 16
+#: Slots of old jobs that one round of recovery looks at.
+_OLD_SLOTS: Final = 1_000
+_DUPLICATE_KEY: Final = 11000
+
+
+def tally_of(jobs: Iterable[str | None], term: str) -> Tally:
+    """One of the term for each request, given by its job."""
+    return Counter((job, term) for job in jobs)
+
+
+def book(counts: Collection[Document], tally: Tally, at: datetime, session: ClientSession) -> None:
+    """Count, as the last statement of the transaction: until it ends, nobody else has the slot."""
+    biz: Counter[str] = Counter()
+    jobs: dict[str, Counter[str]] = {}
+    for (job, term), number in tally.items():
+        biz[term] += number
+        if job is not None:
+            jobs.setdefault(job, Counter())[term] += number
+    book_apart(counts, biz, jobs, at, session)
+
+
+def book_apart(
+    counts: Collection[Document],
+    biz: Counter[str],
+    jobs: dict[str, Counter[str]],
+    at: datetime,
+    session: ClientSession,
+) -> None:
+    """Count for the biz and for jobs, where the one is not the sum of the others."""
+    changes: list[tuple[Document, Document]] = []
+    if any(biz.values()):
+        # No key of any security: it only has to be another one than the neighbour's.
+        slot = random.randrange(_SLOTS)  # noqa: S311
+        changes.append(({"k": "biz", "s": slot}, {"$inc": dict(biz)}))
+    for job, terms in jobs.items():
+        slot = random.randrange(_JOB_SLOTS)  # noqa: S311
+        changes.append(
+            ({"k": "job", "j": job, "s": slot}, {"$inc": dict(terms), "$max": {"at": at}})
+        )
+    try:
+        if len(changes) == 1:
+            [(key, change)] = changes
+            counts.update_one({"_id": key}, change, upsert=True, session=session)
+        elif changes:
+            counts.bulk_write(
+                [UpdateOne({"_id": key}, change, upsert=True) for key, change in changes],
+                ordered=False,
+                session=session,
+            )
+    except DuplicateKeyError as error:
+        raise MetAnotherError from error
+    except BulkWriteError as error:
+        if {fault["code"] for fault in error.details["writeErrors"]} != {_DUPLICATE_KEY}:
+            raise
+        raise MetAnotherError from error
+
+
+def count_submitted(
+    requests: Collection[Document],
+    counts: Collection[Document],
+    ids: list[RequestId],
+    at: datetime,
+    session: ClientSession,
+) -> int:
+    """Count those of these as submitted that are not yet; returns how many that were.
+
+    A single submission is stored by one statement without a transaction, and until this has counted
+    it, its ``call`` is below 0: the TTL index leaves it alone, and ledgers add it to what they have
+    counted. Whoever removes a request calls this in the same transaction, before.
+    """
+    match = {"_id": {"$in": ids}, "call": {"$lt": 0}}
+    found = list(requests.find(match, projection=["job"], hint=BY_ID, session=session))
+    if found:
+        change = {"$mul": {"call": -1}}
+        chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+        requests.update_many(chosen, change, hint=BY_ID, session=session)
+        tally = tally_of((document.get("job") for document in found), "submitted")
+        book(counts, tally, at, session)
+    return len(found)
+
+
+def slots_of(first: Document) -> Document:
+    """The counters whose key begins with ``first``."""
+    # Documents compare field by field: a prefix is a range of the index.
+    *_, (last_field, value) = first.items()
+    return {"_id": {"$gte": first, "$lt": {**first, last_field: f"{value}\0"}}}
+
+
+def forget_jobs(
+    client: MongoClient[Document],
+    counts: Collection[Document],
+    before: datetime,
+    still_open: Callable[[set[str]], set[str]],
+) -> None:
+    """Remove the counters of jobs that were last counted before then: all of a job's, or none.
+
+    Those that are ``still_open`` keep them: without, their ledger would be below 0 when their tasks
+    end. They are old no more, so that others are looked at.
+
+    A job's slots are not counted in at the same time. If each went when it is old itself, what is
+    left of the job would not balance.
+    """
+    old = counts.find({"at": {"$lt": before}}, projection=["_id"], hint=BY_TIME).limit(_OLD_SLOTS)
+    jobs = {slot["_id"]["j"] for slot in old}
+    kept = still_open(jobs) if jobs else jobs
+    for job in kept:
+        counts.update_many(slots_of({"k": "job", "j": job}), {"$max": {"at": before}}, hint=BY_ID)
+    for job in jobs - kept:
+        in_transaction(client, partial(_forget_job, counts, job, before))
+
+
+def _forget_job(
+    counts: Collection[Document], job: str, before: datetime, session: ClientSession
+) -> None:
+    slots = slots_of({"k": "job", "j": job})
+    found = counts.find(slots, projection=["at"], hint=BY_ID, session=session)
+    last = max((slot["at"] for slot in found), default=before)
+    if last < before:
+        counts.delete_many(slots, hint=BY_ID, session=session)
+    else:
+        counts.update_many(slots, {"$max": {"at": last}}, hint=BY_ID, session=session)

@@ -23,8 +23,7 @@ from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, UnstorableError, border, in_session
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Inserted, Request
-from crawlfleet.requests.mongo.counters import book, tally_of
-from crawlfleet.requests.mongo.documents import new_document, read_id
+from crawlfleet.requests.mongo.documents import book, new_document, read_id, tally_of
 from crawlfleet.requests.mongo.sharding import BY_ID, Shards, by_shard, on_shards
 from crawlfleet.requests.routing import Shard
 

@@ -33,8 +33,14 @@ from crawlfleet.kernel.mongo.connection import (
 )
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Correction, JournalLine, Ledger
-from crawlfleet.requests.mongo.counters import SWEPT, TERMS, book_apart, forget_jobs, slots_of
-from crawlfleet.requests.mongo.documents import clean
+from crawlfleet.requests.mongo.documents import (
+    SWEPT,
+    TERMS,
+    book_apart,
+    clean,
+    forget_jobs,
+    slots_of,
+)
 from crawlfleet.requests.mongo.sharding import (
     BY_COUNTING,
     BY_ID,

@@ -14,8 +14,7 @@ from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import KEY_BYTES, Record, Tracked
-from crawlfleet.requests.mongo.counters import book, tally_of
-from crawlfleet.requests.mongo.documents import event, pushed, tracked_of
+from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of, tracked_of
 from crawlfleet.requests.mongo.records import KeyedRecords, keys_of, record_of
 from crawlfleet.requests.mongo.sharding import (
     BY_ID,

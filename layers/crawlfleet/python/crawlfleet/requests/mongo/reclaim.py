@@ -24,15 +24,8 @@ from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border, end
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Entry, QueueEpoch
-from crawlfleet.requests.mongo.documents import (
-    ENTRY_FIELDS,
-    entry_of,
-    event,
-    pools_in,
-    pushed,
-    unbound,
-)
-from crawlfleet.requests.mongo.recovery import with_priorities
+from crawlfleet.requests.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
+from crawlfleet.requests.mongo.recovery import pools_in, unbound, with_priorities
 from crawlfleet.requests.mongo.sharding import (
     BY_DUE,
     BY_ID,

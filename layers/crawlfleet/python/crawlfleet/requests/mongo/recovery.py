@@ -24,14 +24,14 @@ from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import TRANSACTION_SECONDS, Document, border, in_transaction
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.mongo.counters import book, count_submitted, tally_of
 from crawlfleet.requests.mongo.documents import (
     ENTRY_FIELDS,
+    book,
+    count_submitted,
     entry_of,
     event,
-    nothing_unbound,
-    pools_in,
     pushed,
+    tally_of,
 )
 from crawlfleet.requests.mongo.records import keys_of
 from crawlfleet.requests.mongo.sharding import (
@@ -48,6 +48,8 @@ from crawlfleet.requests.routing import Shard, all_shards, live_shards
 #: Requests that are looked at where no index tells their priority.
 SCAN: Final = 10_000
 
+#: Pools of a shard that are told apart: there never are as many at once.
+_MOST_POOLS: Final = 64
 _BAD_VALUE: Final = 2
 _OTHERS: Final = [level for level in range(LEVELS) if level != DEFAULT_PRIORITY]
 
@@ -370,3 +372,62 @@ def _expirable(biz: Biz, now: datetime) -> Document:
             {"ts": {"$lte": last_chance}},
         ],
     }
+
+
+def pools_in(requests: Collection[Document]) -> list[str] | None:
+    """The pools that something of the shard is bound for, in order; None without the index.
+
+    One step over the index for each of them, however many are bound for it.
+    """
+    found: list[str] = []
+    try:
+        while len(found) < _MOST_POOLS:
+            after = found[-1] if found else ""
+            cursor = requests.find({"pool": {"$gt": after}}, projection=("pool",), hint=BY_POOL)
+            one = next(iter(cursor.sort("pool", ASCENDING).limit(1)), None)
+            if one is None:
+                break
+            found.append(one["pool"])
+    except OperationFailure as error:
+        if error.code != _BAD_VALUE:
+            raise
+        return None
+    return found
+
+
+def unbound(
+    requests: Collection[Document], pools: Sequence[str] | None, found: list[Document]
+) -> list[Document]:
+    """Those of these pending documents, sorted by ``ts``, that any usual worker may have.
+
+    They have been read from the index of states, which does not tell; no document is read here.
+    """
+    if not pools or not found:
+        return found
+    match = {
+        "pool": {"$in": list(pools)},
+        "flag": int(State.PENDING),
+        "ts": {"$gte": found[0]["ts"], "$lte": found[-1]["ts"]},
+    }
+    bound = {one["_id"] for one in requests.find(match, projection=("_id",), hint=BY_POOL)}
+    return [one for one in found if one["_id"] not in bound]
+
+
+def nothing_unbound(
+    requests: Collection[Document], pools: Sequence[str] | None, after: datetime, before: datetime
+) -> bool:
+    """Whether all that is pending between two moments is bound for some pool, as keys tell.
+
+    What waits for a pool may be a million, and none of it is missing from the usual queue: to go
+    through the keys is a fraction of the cost of reading it.
+    """
+    if not pools:
+        return False
+    span = {"flag": int(State.PENDING), "ts": {"$gt": after, "$lt": before}}
+    bound = _count(requests, {"pool": {"$in": list(pools)}, **span}, BY_POOL)
+    return bound > 0 and bound >= _count(requests, span, BY_STATE)
+
+
+def _count(requests: Collection[Document], match: Document, hint: str) -> int:
+    answer = requests.database.command("count", requests.name, query=match, hint=hint)
+    return int(answer["n"])

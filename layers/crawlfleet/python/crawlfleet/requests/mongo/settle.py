@@ -33,8 +33,9 @@ from crawlfleet.kernel.mongo.connection import (
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Claim, Record
 from crawlfleet.requests.mongo.claim import claim_key, missing, owned
-from crawlfleet.requests.mongo.counters import Tally, book
 from crawlfleet.requests.mongo.documents import (
+    Tally,
+    book,
     event,
     failure,
     found_by,

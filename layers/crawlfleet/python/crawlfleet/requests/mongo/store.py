@@ -11,18 +11,14 @@ Rules and spiders as they were when a request was accepted, on the home node.
 A document has the rule as JSON under ``rule``, or the spider under ``spider``.
 """
 
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-import msgspec
 from pymongo import ASCENDING
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import (
     TRANSACTION_SECONDS,
@@ -33,8 +29,7 @@ from crawlfleet.kernel.mongo.connection import (
 )
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.claim import MongoClaims
-from crawlfleet.requests.mongo.counters import book, tally_of
-from crawlfleet.requests.mongo.documents import event, pushed
+from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of
 from crawlfleet.requests.mongo.insert import MongoInsertion
 from crawlfleet.requests.mongo.read import MongoTracking
 from crawlfleet.requests.mongo.reclaim import BUILD_SECONDS, SMALL, MongoIndexing
@@ -140,21 +135,12 @@ class _Cancelling:
         return len(found)
 
 
-class MongoRequestStore(
-    MongoInsertion,
-    MongoClaims,
-    MongoSettlement,
-    MongoStreaming,
-    MongoTracking,
-    MongoRecovery,
-    MongoIndexing,
-    MongoJobCancelling,
-):
-    """Requests and records in the shards of their biz.
+class MongoRequestStore:
+    """Keep requests and records in the shards of their biz, by parts that each know a few verbs.
 
     Args:
         nodes: Where they are.
-        scan: Requests of a shard that recovery looks at where no index tells their priority.
+        scan: Requests of a shard that recovery reads where no index tells their priority.
         small: Documents of a collection that an index is built for in passing.
         build_seconds: How long building one may take.
     """
@@ -169,54 +155,17 @@ class MongoRequestStore(
     ) -> None:
         self.nodes = nodes
         shards = Shards(nodes)
-        MongoInsertion.__init__(self, shards)
-        MongoClaims.__init__(self, shards)
-        MongoSettlement.__init__(self, nodes, shards)
-        MongoStreaming.__init__(self, shards)
-        MongoTracking.__init__(self, shards)
-        MongoRecovery.__init__(self, shards, scan)
-        MongoIndexing.__init__(self, shards, small, build_seconds)
-        MongoJobCancelling.__init__(self, shards)
-
-
-_encode = msgspec.json.Encoder(order="sorted").encode
-_rule = msgspec.json.Decoder(Rule).decode
-_spider = msgspec.json.Decoder(Spider).decode
-
-
-class MongoRules:
-    """ports.RuleStore. A version, once seen, is remembered for the life of the process."""
-
-    def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
-
-    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
-        """Keep this version. No effect when it is kept already."""
-        key = (queue_key.tenant, queue_key.biz, name, rule.version)
-        if key in self._known:
-            return
-        kind = "rule" if isinstance(rule, Rule) else "spider"
-        document = {"tenant": queue_key.tenant, "biz": queue_key.biz, kind: _encode(rule)}
-        with border(), suppress(DuplicateKeyError):  # another one froze it at the same time
-            self._nodes.control("rules").update_one(
-                {"_id": "/".join(key)}, {"$setOnInsert": document}, upsert=True
-            )
-        self._known[key] = rule
-
-    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
-        """The rule or spider of that version, or None if it was never frozen."""
-        key = (queue_key.tenant, queue_key.biz, name, version)
-        if key not in self._known:
-            with border():
-                found = self._nodes.control("rules").find_one({"_id": "/".join(key)})
-            if found is None:
-                return None
-            self._known[key] = _read(found)
-        return self._known[key]
-
-
-def _read(document: Document) -> Rule | Spider:
-    if "spider" in document:
-        return _spider(document["spider"])
-    return _rule(document["rule"])
+        self.insert = MongoInsertion(shards).insert
+        claims = MongoClaims(shards)
+        self.claim, self.due = claims.claim, claims.due
+        self.renew, self.release = claims.renew, claims.release
+        self.settle = MongoSettlement(nodes, shards).settle
+        streaming = MongoStreaming(shards)
+        self.store_part, self.store_keyed = streaming.store_part, streaming.store_keyed
+        tracking = MongoTracking(shards)
+        self.get, self.find, self.cancel = tracking.get, tracking.find, tracking.cancel
+        self.records, self.record_count = tracking.records, tracking.record_count
+        recovery = MongoRecovery(shards, scan)
+        self.unqueued, self.expire = recovery.unqueued, recovery.expire
+        self.index = MongoIndexing(shards, small, build_seconds).index
+        self.cancel_job = MongoJobCancelling(shards).cancel_job

@@ -8,14 +8,17 @@ accepted without it anyway.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
+import msgspec
 from pymongo import ASCENDING, DeleteMany, UpdateMany
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 from pymongo.read_concern import ReadConcern
 
+from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.documents import read_id
@@ -140,3 +143,46 @@ def _keyed(name: KeyName, document: Document) -> Keyed:
         queued_at=document["ts"],
         stored=document["stored"],
     )
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_rule = msgspec.json.Decoder(Rule).decode
+_spider = msgspec.json.Decoder(Spider).decode
+
+
+class MongoRules:
+    """ports.RuleStore. A version, once seen, is remembered for the life of the process."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
+
+    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
+        """Keep this version. No effect when it is kept already."""
+        key = (queue_key.tenant, queue_key.biz, name, rule.version)
+        if key in self._known:
+            return
+        kind = "rule" if isinstance(rule, Rule) else "spider"
+        document = {"tenant": queue_key.tenant, "biz": queue_key.biz, kind: _encode(rule)}
+        with border(), suppress(DuplicateKeyError):  # another one froze it at the same time
+            self._nodes.control("rules").update_one(
+                {"_id": "/".join(key)}, {"$setOnInsert": document}, upsert=True
+            )
+        self._known[key] = rule
+
+    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
+        """The rule or spider of that version, or None if it was never frozen."""
+        key = (queue_key.tenant, queue_key.biz, name, version)
+        if key not in self._known:
+            with border():
+                found = self._nodes.control("rules").find_one({"_id": "/".join(key)})
+            if found is None:
+                return None
+            self._known[key] = _reader(found)
+        return self._known[key]
+
+
+def _reader(document: Document) -> Rule | Spider:
+    if "spider" in document:
+        return _spider(document["spider"])
+    return _rule(document["rule"])

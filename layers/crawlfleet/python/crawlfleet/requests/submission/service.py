@@ -29,7 +29,7 @@ from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.ids.issuer import IdSource
 from crawlfleet.requests.models import Body, Entry, Inserted, Ledger, Record, Request, Tracked
 from crawlfleet.requests.mongo.ledger import MongoLedgers
-from crawlfleet.requests.mongo.store import MongoRequestStore, MongoRules
+from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.stats import Stats, together
 from crawlfleet.requests.submission.admission import (
@@ -43,7 +43,7 @@ from crawlfleet.requests.submission.admission import (
     retry_after,
 )
 from crawlfleet.requests.submission.idempotency import IdempotencyKeys
-from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
+from crawlfleet.requests.submission.mongo import MongoRules, MongoSubmissionKeys
 
 
 class Waker(Protocol):
