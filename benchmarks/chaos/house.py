@@ -30,7 +30,7 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.documents.rule import Field, Rule, Selector
 from crawlfleet.config.ssm import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
-from crawlfleet.fleet.ports import ConcurrencyLimit
+from crawlfleet.fleet.scaling import ConcurrencyLimit
 from crawlfleet.kernel.aws.clients import Secrets
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.settings import Settings

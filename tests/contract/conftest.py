@@ -7,7 +7,7 @@ import pytest
 from infra.local.redis_server import RedisServer
 from tests.contract import host_cases
 from tests.contract.store_cases import Fleet
-from tests.kit.fleet import Workers
+from tests.kit.fleet import RedisWorkers
 from tests.kit.ids import WorkerNumbers
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import QueueKey
@@ -73,7 +73,7 @@ def queue_key(tenant: str) -> QueueKey:
 
 
 queue = fixture_over(RedisQueue)
-workers = fixture_over(Workers)
+workers = fixture_over(RedisWorkers)
 store = fixture_over(MongoRequestStore)
 numbering = backend_over(WorkerNumbers)
 hosts = backend_over(RedisHosts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tests.fakes.fleet import MemoryFailureDetector, MemoryWorkers
-from tests.kit.fleet import FailureDetector, RedisFailureDetector, RedisWorkers, Workers
+from tests.kit.fleet import RedisFailureDetector, RedisWorkers
 from tests.kit.queue import fleet_keys
 from tests.kit.redis import RedisConnection
 
@@ -14,8 +14,8 @@ from tests.kit.redis import RedisConnection
 class Station:
     """Workers, the watch over them, and ``wait`` by which the server's clock goes on, or back."""
 
-    workers: Workers
-    detector: FailureDetector
+    workers: RedisWorkers
+    detector: RedisFailureDetector
     wait: Callable[[float], None]
 
 

@@ -64,7 +64,6 @@ from crawlfleet.fleet.models import (
     is_fresh,
 )
 from crawlfleet.fleet.mongo import MongoPoolBook
-from crawlfleet.fleet.ports import FailureDetector, PoolBook, ScalingTargets, Ticks, Workers
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
 from crawlfleet.fleet.redis.scheduler import RedisScalingTargets, RedisTicks
 from crawlfleet.fleet.resources import (

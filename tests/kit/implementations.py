@@ -123,7 +123,7 @@ def _kept(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
-    return at[fleet.Workers].pool(pool) if pool else MemoryWorkers(**options)
+    return at[fleet.RedisWorkers].pool(pool) if pool else MemoryWorkers(**options)
 
 
 _ON_REDIS: Mapping[type, Row] = {
@@ -132,7 +132,9 @@ _ON_REDIS: Mapping[type, Row] = {
     queue.RedisQueueRebuild: Row(
         _fake(MemoryQueueRebuild, queue.RedisQueue), queue.RedisQueueRebuild
     ),
-    queue.QueueSampler: Row(_fake(MemoryQueueSampler, queue.RedisQueue), queue.RedisQueueSampler),
+    queue.RedisQueueSampler: Row(
+        _fake(MemoryQueueSampler, queue.RedisQueue), queue.RedisQueueSampler
+    ),
     queue.RedisOverview: Row(_fake(MemoryOverview, queue.RedisQueue), queue.RedisOverview),
     submission.Intake: Row(_fake(MemoryIntake, queue.RedisQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
@@ -142,15 +144,15 @@ _ON_REDIS: Mapping[type, Row] = {
     politeness.RedisRobotsCache: Row(_fake(MemoryRobotsCache), politeness.RedisRobotsCache),
     records.Coverages: Row(_fake(MemoryCoverages), records.RedisCoverages),
     records.DataQueue: Row(_fake(MemoryDataQueue), records.RedisDataQueue),
-    recovery.Bizs: Row(_fake(MemoryBizs), recovery.RedisBizs),
-    fleet.Workers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
-    fleet.FailureDetector: Row(
-        _fake(MemoryFailureDetector, fleet.Workers), fleet.RedisFailureDetector, of_fleet=True
+    recovery.RedisBizs: Row(_fake(MemoryBizs), recovery.RedisBizs),
+    fleet.RedisWorkers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
+    fleet.RedisFailureDetector: Row(
+        _fake(MemoryFailureDetector, fleet.RedisWorkers), fleet.RedisFailureDetector, of_fleet=True
     ),
-    fleet.ScalingTargets: Row(
-        _fake(MemoryScalingTargets, fleet.Workers), fleet.RedisScalingTargets, of_fleet=True
+    fleet.RedisScalingTargets: Row(
+        _fake(MemoryScalingTargets, fleet.RedisWorkers), fleet.RedisScalingTargets, of_fleet=True
     ),
-    fleet.Ticks: Row(_fake(MemoryTicks), fleet.RedisTicks, of_fleet=True),
+    fleet.RedisTicks: Row(_fake(MemoryTicks), fleet.RedisTicks, of_fleet=True),
     jobs.Cancellations: Row(_fake(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
     bidding.JobBoard: Row(_fake(MemoryBoard), bidding.RedisBoard, of_fleet=True),
     bidding.ProbeCache: Row(_fake(MemoryProbes), bidding.RedisProbeCache),
@@ -175,7 +177,7 @@ _ON_MONGO: Mapping[type, Row] = {
     jobs.JobStates: Row(_fake(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
     jobs.OrphanedJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoOrphanedJobs),
     jobs.DemandStore: Row(_fake(MemoryDemands), jobs.MongoDemands),
-    fleet.PoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
+    fleet.MongoPoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
     incidents.MongoIncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),
 }
 

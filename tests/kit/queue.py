@@ -1,6 +1,5 @@
 """Names tests use of the queue of requests: leases, deferral, ageing, stats."""
 
-from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.redis.server import fleet_keys
 from crawlfleet.requests.models import is_of, new_token, worker_of
 from crawlfleet.requests.queue.ageing import (

@@ -8,7 +8,6 @@ from crawlfleet.fleet.recovery.orphans import (
     RemovedPools,
     count_orphaned,
 )
-from crawlfleet.fleet.recovery.ports import Bizs
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs

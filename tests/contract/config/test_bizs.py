@@ -2,9 +2,9 @@
 
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
-from tests.kit.recovery import Bizs
+from tests.kit.recovery import RedisBizs
 
-bizs = fixture_over(Bizs)
+bizs = fixture_over(RedisBizs)
 
 
 def test_a_biz_that_was_reported_is_there_and_another_is_not(bizs, queue_key):

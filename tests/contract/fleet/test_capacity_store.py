@@ -13,13 +13,12 @@ from tests.kit.examples import examples
 from tests.kit.fleet import (
     FRESH_MS,
     MOST_THROUGHPUTS,
-    FailureDetector,
+    RedisFailureDetector,
     RedisScalingTargets,
+    RedisWorkers,
     ScalingState,
     ScalingTarget,
-    ScalingTargets,
     Throughput,
-    Workers,
     WorkerStatus,
     learnt,
 )
@@ -58,12 +57,12 @@ class Fleet:
         return [n for n in names if self.targets.report_throughput(POOL, n, shown, now()).leaves]
 
 
-backend = backend_over(Workers, ScalingTargets, FailureDetector)
+backend = backend_over(RedisWorkers, RedisScalingTargets, RedisFailureDetector)
 
 
 @pytest.fixture
 def fleet(backend) -> Fleet:
-    return Fleet(backend[Workers], backend[ScalingTargets])
+    return Fleet(backend[RedisWorkers], backend[RedisScalingTargets])
 
 
 def test_at_first_nothing_is_decided_and_nothing_known(fleet):
@@ -351,8 +350,8 @@ def test_an_unusable_throughput_is_reported_as_an_unusable_part(redis_connection
 @pytest.fixture
 def pools(backend):
     """The usual workers, those of the pool ``large``, the watch over both, and decisions."""
-    large = backend.make(Workers, pool="large")
-    return backend[Workers], large, backend[FailureDetector], backend[ScalingTargets]
+    large = backend.make(RedisWorkers, pool="large")
+    return backend[RedisWorkers], large, backend[RedisFailureDetector], backend[RedisScalingTargets]
 
 
 def test_workers_of_a_pool_are_counted_and_started_by_themselves(pools):

@@ -9,9 +9,9 @@ from tests.contract import watch_cases
 from tests.kit.config import DetectorLimits
 from tests.kit.fleet import (
     WINDOW,
-    FailureDetector,
     Health,
-    Workers,
+    RedisFailureDetector,
+    RedisWorkers,
     WorkerStatus,
     judge,
     status,
@@ -28,7 +28,7 @@ TERM = timedelta(seconds=20)
 BUSY_MS = 900
 
 
-backend = backend_over(Workers, FailureDetector)
+backend = backend_over(RedisWorkers, RedisFailureDetector)
 
 
 @pytest.fixture

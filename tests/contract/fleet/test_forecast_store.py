@@ -7,7 +7,7 @@ import pytest
 from tests.kit.broken_servers import closed_port
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
-from tests.kit.queue import QueueSampler, QueueWork, RedisQueue, RedisQueueSampler, redis_keys
+from tests.kit.queue import QueueWork, RedisQueue, RedisQueueSampler, redis_keys
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
 
@@ -19,7 +19,7 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-both = fixture_over(RedisQueue, QueueSampler)
+both = fixture_over(RedisQueue, RedisQueueSampler)
 
 
 def fill(queue, queue_key: QueueKey, count: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.fleet.test_revocation import MS, Both
 from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, snowflakes
-from tests.kit.fleet import PoolBook
+from tests.kit.fleet import MongoPoolBook
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import QueueKey, bound
 from tests.kit.mongo import BY_POOL, MongoLeaseRevocation, MongoNodes, MongoRequestStore
@@ -21,7 +21,7 @@ def both(backend: Backend, tenant: str) -> Both:
     return Both(Fleet(backend[MongoRequestStore], tenant), backend[MongoLeaseRevocation])
 
 
-book = fixture_over(PoolBook)
+book = fixture_over(MongoPoolBook)
 
 
 def submitted(both: Both, number: int, pool: str | None, at=NOW) -> list[Request]:
@@ -181,7 +181,7 @@ def test_what_is_given_over_is_bounded(both: Both) -> None:
     assert found == entries(mine)
 
 
-def test_a_book_of_pools_keeps_when_each_was_last_known(book: PoolBook) -> None:
+def test_a_book_of_pools_keeps_when_each_was_last_known(book: MongoPoolBook) -> None:
     book.saw(["far", "large"], NOW)
     book.saw(["far"], NOW + MINUTE)
     book.saw(["far"], NOW)

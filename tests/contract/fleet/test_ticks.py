@@ -1,22 +1,22 @@
-"""The contract of Ticks: the latest tick that ended, how long ago, and what of it failed."""
+"""The contract of RedisTicks: the latest tick that ended, how long ago, and what of it failed."""
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.fleet import RedisTicks, Ticked, TickPart, Ticks
+from tests.kit.fleet import RedisTicks, Ticked, TickPart
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
 
-backend = backend_over(Ticks)
+backend = backend_over(RedisTicks)
 
 
 @pytest.fixture
 def ticks(backend):
-    return backend[Ticks]
+    return backend[RedisTicks]
 
 
 def test_at_first_no_tick_is_known_and_it_is_reported_for_how_long_one_has_been_asked_for(ticks):
@@ -100,7 +100,7 @@ def test_what_fails_between_ticks_is_reported_with_the_latest_one(ticks):
 
 
 def test_what_failed_long_ago_is_reported_no_more(backend):
-    ticks = backend.make(Ticks, between_seconds=0.2)
+    ticks = backend.make(RedisTicks, between_seconds=0.2)
     ticks.note(1.0, {})
     ticks.report_fault(TickPart.STARTS, "a")
 
@@ -108,7 +108,7 @@ def test_what_failed_long_ago_is_reported_no_more(backend):
 
 
 def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(backend):
-    ticks = backend.make(Ticks, most_between=3)
+    ticks = backend.make(RedisTicks, most_between=3)
     ticks.note(1.0, {})
     for number in range(5):
         ticks.report_fault(TickPart.STARTS, f"event-{number}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crawlfleet.crawling.records.coverage import CoveragePorts
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
-    from crawlfleet.fleet.ports import FailureDetector
+    from crawlfleet.fleet.redis.registry import RedisFailureDetector
     from crawlfleet.jobs.cancellation import CancellingPorts
     from crawlfleet.jobs.ports import DemandStore, JobReopening
     from crawlfleet.jobs.schedules.service import PlanningPorts
@@ -78,7 +78,7 @@ class Context(Protocol):
     @property
     def demands(self) -> "DemandStore": ...
     @property
-    def detector(self) -> "FailureDetector": ...
+    def detector(self) -> "RedisFailureDetector": ...
     @property
     def hosts(self) -> "HostPorts": ...
     @property

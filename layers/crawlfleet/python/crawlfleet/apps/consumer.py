@@ -39,7 +39,7 @@ from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
 from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.bidding.auction import AwardingPorts
@@ -70,7 +70,7 @@ def machine_readings(parts: Parts) -> MachineReadings:
     )
 
 
-def awarding_ports(parts: Parts, detector: FailureDetector) -> AwardingPorts:
+def awarding_ports(parts: Parts, detector: RedisFailureDetector) -> AwardingPorts:
     """What every worker and the scheduler award by."""
     return AwardingPorts(
         jobs=MongoJobs(parts.nodes),

@@ -17,9 +17,9 @@ from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
     from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
-    from crawlfleet.fleet.ports import ConcurrencyLimit
     from crawlfleet.fleet.redis.registry import RedisWorkers
     from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
+    from crawlfleet.fleet.scaling import ConcurrencyLimit
     from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
     from crawlfleet.kernel.redis.connection import RedisConnection
     from crawlfleet.requests.mongo.ledger import MongoLedgers

@@ -14,7 +14,6 @@ from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.mongo import MongoPoolBook
-from crawlfleet.fleet.ports import FailureDetector
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
@@ -62,7 +61,7 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
 
 
 def advancing_ports(
-    parts: Parts, submission: Submissions, seeds: MongoSeeds, detector: FailureDetector
+    parts: Parts, submission: Submissions, seeds: MongoSeeds, detector: RedisFailureDetector
 ) -> AdvancingPorts:
     """Everything on the real parts.
 

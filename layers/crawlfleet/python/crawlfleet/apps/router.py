@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crawlfleet.crawling.recrawl.service import Visits
     from crawlfleet.crawling.trials.remote import TryingPorts
     from crawlfleet.fleet.models import Ticked, WorkersSample
-    from crawlfleet.fleet.ports import FailureDetector
+    from crawlfleet.fleet.redis.registry import RedisFailureDetector
     from crawlfleet.jobs.cancellation import CancellingPorts
     from crawlfleet.jobs.ports import DemandStore, JobReopening
     from crawlfleet.jobs.schedules.service import PlanningPorts
@@ -346,7 +346,7 @@ class RouterContext:
         return MongoDemands(self._parts.nodes)
 
     @cached_property
-    def detector(self) -> "FailureDetector":
+    def detector(self) -> "RedisFailureDetector":
         """For the statuses of workers."""
         from crawlfleet.fleet.redis.registry import RedisFailureDetector
 

@@ -22,7 +22,6 @@ from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.ports import DataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
-from crawlfleet.fleet.ports import QueueSampler
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
@@ -30,7 +29,7 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.mongo.store import MongoRequestStore
-from crawlfleet.requests.queue.redis.stats import RedisOverview
+from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler
 from crawlfleet.requests.queue.stats import QueueWork
 from crawlfleet.requests.queue.stats import rates as rates_of
 from crawlfleet.requests.routing import candidates
@@ -192,7 +191,7 @@ class Forecast:
     looked at in one go.
     """
 
-    sampler: QueueSampler
+    sampler: RedisQueueSampler
     overview: RedisOverview
     data: DataQueue
     hosts: RedisHosts

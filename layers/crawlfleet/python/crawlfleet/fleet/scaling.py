@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -31,7 +31,8 @@ from crawlfleet.fleet.models import (
     is_fresh,
     target_name,
 )
-from crawlfleet.fleet.ports import ConcurrencyLimit, ScalingTargets, Workers
+from crawlfleet.fleet.redis.registry import RedisWorkers
+from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
 from crawlfleet.kernel.errors import LimitRefusedError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
@@ -41,6 +42,27 @@ from crawlfleet.requests.submission.service import Waker
 #: Numbers that are tried at most where the account has not as many as are wanted: so many find the
 #: most that it has, of any that a stage may want.
 PROBES: Final = 12
+
+
+class ConcurrencyLimit(Protocol):
+    """How many invocations of the workers' function there may be at once."""
+
+    @property
+    def ceiling(self) -> int:
+        """The most that the stage may be given."""
+        ...
+
+    def current(self) -> int | None:
+        """How many are allowed now; None where it is not limited."""
+        ...
+
+    def change(self, count: int) -> None:
+        """Allow so many.
+
+        Raises:
+            LimitRefusedError: the account has not so many to give; what was allowed still is.
+        """
+        ...
 
 
 def allow(limit: ConcurrencyLimit, wanted: int) -> int | None:
@@ -92,7 +114,7 @@ TRIES: Final = 4
 class ScaledPool:
     """What scaling needs of a pool beside the usual one."""
 
-    workers: Workers
+    workers: RedisWorkers
     waker: Waker
     limit: ConcurrencyLimit
 
@@ -120,8 +142,8 @@ class Scaling:
     """
 
     forecast: Forecast
-    targets: ScalingTargets
-    workers: Workers
+    targets: RedisScalingTargets
+    workers: RedisWorkers
     waker: Waker
     limit: ConcurrencyLimit
     pools: Mapping[str, ScaledPool] = field(default_factory=dict)
@@ -273,8 +295,8 @@ class PoolScaling:
     ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
     """
 
-    targets: ScalingTargets
-    workers: Workers
+    targets: RedisScalingTargets
+    workers: RedisWorkers
     waker: Waker
     pool: str = MAIN_POOL
     elsewhere: "Mapping[str, PoolScaling]" = field(default_factory=dict)
@@ -341,7 +363,7 @@ class PoolScaling:
 
 
 def start_missing(
-    workers: Workers,
+    workers: RedisWorkers,
     waker: Waker,
     wanted: int,
     clock: Clock,
@@ -369,7 +391,7 @@ def start_missing(
     return started
 
 
-def decided(targets: ScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
+def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
     """The decision that is in force; None where none is."""
     standing = targets.read(target_name(pool))
     return standing.target if is_fresh(standing) else None

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from crawlfleet.fleet.models import TickPart
-from crawlfleet.fleet.ports import Ticks
+from crawlfleet.fleet.redis.scheduler import RedisTicks
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
 from crawlfleet.kernel.log import counted, warn
@@ -51,7 +51,7 @@ class Faults:
 class TickReports:
     """What telling of a tick needs of the world."""
 
-    ticks: Ticks
+    ticks: RedisTicks
     metrics: MetricSink
 
     def report_fault(self, part: TickPart, what: str, now: datetime) -> None:

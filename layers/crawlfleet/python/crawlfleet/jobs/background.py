@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs import completion as losing
 from crawlfleet.jobs.completion import EndingPorts, end_jobs
 from crawlfleet.jobs.expansion import ExpandingPorts, expand
@@ -31,7 +31,7 @@ class AdvancingPorts:
     expanding: ExpandingPorts
     ending: EndingPorts
     lost: OrphanedJobs
-    detector: FailureDetector
+    detector: RedisFailureDetector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.models import ENDED, Job, JobState
 from crawlfleet.jobs.ports import JobStore
 from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
@@ -196,7 +196,7 @@ def cancel_job(
 
 def cancel_jobs(
     ports: CancellingPorts,
-    detector: FailureDetector,
+    detector: RedisFailureDetector,
     tree: Tree,
     by: str,
     now: datetime,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import Workers
+from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.jobs.cancellation import JobKey
 from crawlfleet.jobs.models import RETRIABLE, Job, JobOrder, JobState
 from crawlfleet.jobs.ports import JobReopening, JobStore
@@ -41,7 +41,7 @@ class JobPorts:
 
     starting: StartingPorts
     ledgers: MongoLedgers
-    workers: Workers
+    workers: RedisWorkers
     waker: Waker
     retries: int = RETRIES
     retry_seconds: float = RETRY_SECONDS

@@ -14,7 +14,7 @@ from typing import Final
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import Workers
+from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.jobs.bidding.auction import list_for_bids
 from crawlfleet.jobs.bidding.ports import JobBoard
 from crawlfleet.jobs.models import ENDED, Job, JobOrder, JobState
@@ -169,7 +169,7 @@ def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: dateti
             list_for_bids(board, terms, biz, job, now)
 
 
-def wake_for(job: Job, workers: Workers, waker: Waker) -> None:
+def wake_for(job: Job, workers: RedisWorkers, waker: Waker) -> None:
     """Have a job begun at once, where no worker lives that would; else by the next tick."""
     if job.state not in {JobState.EXPANDING, JobState.PLACING}:
         return

@@ -22,7 +22,7 @@ from crawlfleet.config.lookup import biz_of, must_operate, operates
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet import failure_detector as liveness
 from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring.models import HostSample, Sample
@@ -104,7 +104,7 @@ _ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE
 class RosterPorts:
     """What the roster needs of the world."""
 
-    detector: FailureDetector
+    detector: RedisFailureDetector
 
 
 def workers(ports: RosterPorts, tree: Tree, tenant: str, biz_name: str) -> list[WorkerHealth]:

@@ -32,7 +32,7 @@ from crawlfleet.fleet.models import (
     WorkerHeartbeats,
     WorkersSample,
 )
-from crawlfleet.fleet.ports import FailureDetector, Workers
+from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
 from crawlfleet.fleet.status import headcount, is_late
 from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
@@ -89,8 +89,8 @@ class SamplingPorts:
     overview: RedisOverview
     store: MongoRequestStore
     ledgers: MongoLedgers
-    workers: Workers
-    detector: FailureDetector
+    workers: RedisWorkers
+    detector: RedisFailureDetector
     hosts: RedisHosts
     health: Health
     decided: Callable[[], ScalingTarget | None]

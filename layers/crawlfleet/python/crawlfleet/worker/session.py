@@ -21,9 +21,9 @@ from crawlfleet.crawling.records.pipeline import DrainPorts
 from crawlfleet.crawling.records.ports import Coverages, Validator
 from crawlfleet.crawling.recrawl.service import Visits
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.fleet.ports import Workers
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
+from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.fleet.resources import Readings
 from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.background import AdvancingPorts
@@ -68,7 +68,7 @@ class WorkerServices:
     queue: RedisQueue
     store: MongoRequestStore
     rules: MongoRules
-    workers: Workers
+    workers: RedisWorkers
     book: RedisLeaseBook
     scaling: PoolScaling
     reaper: Reaper

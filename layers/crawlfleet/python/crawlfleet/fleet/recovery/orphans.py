@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.crawling.records.ports import DataQueue
-from crawlfleet.fleet.recovery.ports import Bizs
 from crawlfleet.fleet.recovery.service import Recovery
+from crawlfleet.fleet.redis.scheduler import RedisBizs
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.fairness import from_elsewhere
@@ -126,7 +126,7 @@ _QUEUE: Final = "main"
 class OrphanedQueues:
     """What looking for strays needs of the world."""
 
-    bizs: Bizs
+    bizs: RedisBizs
     data: DataQueue
     queue: RedisQueue
     metrics: MetricSink

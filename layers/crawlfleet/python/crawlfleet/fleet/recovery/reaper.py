@@ -18,7 +18,7 @@ from crawlfleet.crawling.politeness.models import HostReport
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet.failure_detector import status, worth_a_look
 from crawlfleet.fleet.models import Health, WorkerHealth
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
@@ -57,7 +57,7 @@ class Reaped:
 class Reclaimer:
     """Revoke the leases of a worker that is gone, and queue its requests again."""
 
-    detector: FailureDetector
+    detector: RedisFailureDetector
     book: RedisLeaseBook
     queue: RedisQueue
     revocation: MongoLeaseRevocation

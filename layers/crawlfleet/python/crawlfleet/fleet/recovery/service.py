@@ -25,7 +25,7 @@ from uuid import uuid4
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.failure_detector import worth_a_look
-from crawlfleet.fleet.ports import PoolBook
+from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.recovery.reaper import Reclaimer
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.fairness import from_elsewhere
@@ -78,7 +78,7 @@ class Recovery(Reclaimer):
     store: MongoRequestStore
     ledgers: MongoLedgers
     rebuild: RedisQueueRebuild
-    pools: PoolBook
+    pools: MongoPoolBook
     chunk: int = 5_000
     fill_chunk: int = 10_000
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.bidding import listing as declining
 from crawlfleet.jobs.bidding.listing import Decided, Step
 from crawlfleet.jobs.bidding.models import (
@@ -172,7 +172,7 @@ class AwardingPorts:
     jobs: JobStore
     board: JobBoard
     demands: DemandStore
-    detector: FailureDetector
+    detector: RedisFailureDetector
     say: Callable[..., None]
 
     @property

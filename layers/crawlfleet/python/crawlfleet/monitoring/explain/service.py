@@ -14,7 +14,7 @@ from crawlfleet.config.documents.biz import Biz, DetectorLimits, Tree
 from crawlfleet.config.lookup import biz_of, queue_key_of
 from crawlfleet.fleet import failure_detector as liveness
 from crawlfleet.fleet.models import Health, WorkerHealth
-from crawlfleet.fleet.ports import FailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.status import seen_from
 from crawlfleet.kernel.errors import NotFoundError, StoreUnavailableError
 from crawlfleet.kernel.ids import FINAL_STATES, State, parse_id
@@ -43,7 +43,7 @@ class ExplainingPorts:
     store: MongoRequestStore
     queue: RedisQueue
     journal: MongoJournal
-    detector: FailureDetector
+    detector: RedisFailureDetector
 
 
 @dataclass(frozen=True, slots=True)
