@@ -194,7 +194,7 @@ def test_records_of_an_earlier_life_are_replaced(fleet: Fleet) -> None:
 
 def _remove(fleet: Fleet, requests: list, later: object) -> None:
     """What the TTL does, without its wait."""
-    shards = getattr(fleet.store, "_shards", None)
+    shards = getattr(fleet.store, "shards", None)
     if shards is None:
         fleet.expire(later)
         return

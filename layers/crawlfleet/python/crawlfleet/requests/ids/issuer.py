@@ -148,7 +148,7 @@ class WorkerNumbers(Protocol):
     def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
         """Spend the positions below ``mark`` and renew the lease, in one step.
 
-        False, and no effect, when the lease has ended, is another's, or its mark is not ``leased``'s.
+        False, and no effect, when the lease has ended, is another's, or has another mark.
         """
         ...
 

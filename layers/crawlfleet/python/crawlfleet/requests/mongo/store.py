@@ -154,7 +154,7 @@ class MongoRequestStore:
         build_seconds: float = BUILD_SECONDS,
     ) -> None:
         self.nodes = nodes
-        shards = Shards(nodes)
+        self.shards = shards = Shards(nodes)
         self.insert = MongoInsertion(shards).insert
         claims = MongoClaims(shards)
         self.claim, self.due = claims.claim, claims.due
