@@ -31,6 +31,7 @@ _NUMBER = re.compile(
     r"(?<![0-9A-Za-z])0*([1-9]\d{9}|[1-9]\d{12}|[1-9]\d{15}|[1-9]\d{18})(?![0-9A-Za-z])"
 )
 _DAY = re.compile(r"(?<![0-9A-Za-z])20\d\d-\d\d-\d\d(?![0-9A-Za-z])")
+_SEGMENT = re.compile(rb"(?<![0-9A-Za-z])20\d\d-\d\d-\d\d(?=/)")
 _MOMENT = re.compile(r"(?<![0-9A-Za-z])20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d")
 #: Times that lie further from the dump's are none of it.
 _NEAR = timedelta(days=400).total_seconds()
@@ -54,7 +55,10 @@ class Move:
     def __call__(self, value: Any) -> Any:
         """The value with its times moved."""
         if isinstance(value, dict):
-            return {self(name): self(part) for name, part in value.items()}
+            return {
+                self(name): self._packed(part) if name == "base64" else self(part)
+                for name, part in value.items()
+            }
         if isinstance(value, list):
             return [self(part) for part in value]
         if isinstance(value, int) and not isinstance(value, bool):
@@ -67,6 +71,13 @@ class Move:
         text = _NUMBER.sub(self._number, text)
         text = _MOMENT.sub(self._moment, text)
         return _DAY.sub(lambda found: str(date.fromisoformat(found[0]) + self._days), text)
+
+    def _packed(self, text: str) -> str:
+        """Move the days of segments in bytes, where a day is as long as any other."""
+        return base64.b64encode(_SEGMENT.sub(self._day, base64.b64decode(text))).decode()
+
+    def _day(self, found: re.Match[bytes]) -> bytes:
+        return str(date.fromisoformat(found[0].decode()) + self._days).encode()
 
     def _number(self, found: re.Match[str]) -> str:
         unit = _UNITS[len(found[1])]
