@@ -33,11 +33,13 @@ def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> Host
     limits = report.limits
     if report.answered:
         host = _measured(host, report, limits)
-    if report.strained:
-        return _strained(host, limits, micros(report.retry_after_seconds), now)
-    if report.answered and host.strain and now >= host.back_off_until:
-        strain = host.strain - 1
-        return replace(host, strain=strain, slow=_span(limits, strain) if limits.adaptive else 0)
+    if report.overloads:
+        return _overloaded(host, limits, micros(report.retry_after_seconds), now)
+    if report.answered and host.overload and now >= host.back_off_until:
+        overload = host.overload - 1
+        return replace(
+            host, overload=overload, slow=_span(limits, overload) if limits.adaptive else 0
+        )
     return host
 
 
@@ -70,23 +72,23 @@ def _measured(host: HostEntry, report: HostReport, limits: HostLimits) -> HostEn
     return replace(host, answer=answer, pace=pace if limits.adaptive and pace > interval else 0)
 
 
-def _strained(host: HostEntry, limits: HostLimits, retry_after: int, now: int) -> HostEntry:
+def _overloaded(host: HostEntry, limits: HostLimits, retry_after: int, now: int) -> HostEntry:
     wait = min(retry_after, micros(limits.max_retry_after_seconds))
     if now < host.back_off_until:
         return replace(host, back_off_until=max(host.back_off_until, now + wait))
-    strain = min(host.strain + 1, _MOST_OVERLOAD)
-    span = _span(limits, strain)
+    overload = min(host.overload + 1, _MOST_OVERLOAD)
+    span = _span(limits, overload)
     return replace(
         host,
-        strain=strain,
+        overload=overload,
         slow=span if limits.adaptive else 0,
         back_off_until=now + max(span, wait),
     )
 
 
-def _span(limits: HostLimits, strain: int) -> int:
-    """How long a host is left alone at that strain."""
-    if not strain:
+def _span(limits: HostLimits, overload: int) -> int:
+    """How long a host is left alone at that overload."""
+    if not overload:
         return 0
-    doubled = micros(limits.backoff_seconds) << (strain - 1)
+    doubled = micros(limits.backoff_seconds) << (overload - 1)
     return min(doubled, micros(limits.max_backoff_seconds))

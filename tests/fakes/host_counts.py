@@ -15,14 +15,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
     answered: int = 0
     failed: int = 0
-    strained: int = 0
+    overloads: int = 0
     spent: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(
             answered=self.answered + other.answered,
             failed=self.failed + other.failed,
-            strained=self.strained + other.strained,
+            overloads=self.overloads + other.overloads,
             spent=self.spent + other.spent,
         )
 
@@ -52,15 +52,15 @@ def counted(counts: HostCounts, report: HostReport, sample: int, now: int) -> Ho
 
     >>> report = HostReport(host="h", tenant="t", running=0, answered=3, failed=1)
     >>> counted(HostCounts(), report, 1_000, 0).present
-    Counts(answered=3, failed=1, strained=0, spent=3000)
+    Counts(answered=3, failed=1, overloads=0, spent=3000)
     """
-    if not (report.answered or report.strained):
+    if not (report.answered or report.overloads):
         return counts
     counts = moved_on(counts, now)
     more = Counts(
         answered=report.answered,
         failed=min(report.failed, report.answered),
-        strained=report.strained,
+        overloads=report.overloads,
         spent=report.answered * sample,
     )
     return replace(counts, present=counts.present + more)
@@ -71,9 +71,9 @@ def lately(counts: HostCounts, now: int) -> tuple[Counts, float]:
 
     >>> told = Counts(answered=6, spent=9)
     >>> lately(HostCounts(minute=1, present=told), 90 * 1_000_000)
-    (Counts(answered=6, failed=0, strained=0, spent=9), 90.0)
+    (Counts(answered=6, failed=0, overloads=0, spent=9), 90.0)
     >>> lately(HostCounts(minute=1, present=told), 200 * 1_000_000)
-    (Counts(answered=0, failed=0, strained=0, spent=0), 0.0)
+    (Counts(answered=0, failed=0, overloads=0, spent=0), 0.0)
     """
     counts = moved_on(counts, now)
     found = counts.present + counts.before

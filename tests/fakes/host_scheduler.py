@@ -71,14 +71,14 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
     takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
-    strain doubles it. ``report_host.lua`` explains these. ``counts`` are
+    overload doubles it. ``report_host.lua`` explains these. ``counts`` are
     for people alone.
     """
 
     last: int = 0
     gap: int = 0
     back_off_until: int = 0
-    strain: int = 0
+    overload: int = 0
     answer: int = 0
     pace: int = 0
     slow: int = 0
@@ -162,7 +162,7 @@ def _turns(
     """Turns by the host's rate and the tenant's share of it."""
     interval = max(1, micros(ask.interval_seconds), host.pace)
     if host.slow:
-        interval = max(interval, min(interval << min(host.strain, 20), host.slow))
+        interval = max(interval, min(interval << min(host.overload, 20), host.slow))
     start = max(now, host.last + min(host.gap, interval), own.last + interval)
     for name, one in host.tenants.items():
         if name != ask.tenant:
@@ -322,14 +322,14 @@ def state_of(host: HostEntry, name: str, now: int) -> HostState:
         running=sum(one.count for one in host.permits.values()),
         interval_seconds=host.pace / MILLION,
         answer_seconds=host.answer / MILLION,
-        strain=host.strain,
+        overload=host.overload,
         back_off_until=from_ms(host.back_off_until // 1_000) if host.back_off_until > now else None,
         next_at=from_ms(following // 1_000) if following > now else None,
         tenants=tuple(sorted(counting)),
         window_seconds=window,
         answered=found.answered,
         failed=found.failed,
-        strained=found.strained,
+        overloads=found.overloads,
         spent_seconds=found.spent / MILLION,
         intervals={
             tenant: one.interval / MILLION

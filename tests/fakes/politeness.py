@@ -69,7 +69,7 @@ class MemoryHosts:
             return [state_of(self._of(host, now), host, now) for host in hosts]
 
     def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
-        """Hosts that each tenant has met with strain or failures lately."""
+        """Hosts that each tenant has met with overload or failures lately."""
         with self._lock:
             since = self._now() - round(TROUBLED_SECONDS * 1_000_000)
             found: list[list[str]] = []
@@ -80,7 +80,7 @@ class MemoryHosts:
             return found
 
     def _note_trouble(self, report: HostReport, now: int) -> None:
-        if not (report.strained or report.failed):
+        if not (report.overloads or report.failed):
             return
         met = self._troubled.setdefault(report.tenant, {})
         met[report.host] = now

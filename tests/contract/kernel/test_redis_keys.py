@@ -62,7 +62,7 @@ def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     leased = queue.lease(queue_key, "a", 4, NOW, NOW + TERM)
     host = f"{queue_key.tenant}.example"
     queue.defer(queue_key, "a", [(host, NOW, leased[3:])])
-    report = HostReport(host=host, tenant=queue_key.tenant, running=1, strained=1)
+    report = HostReport(host=host, tenant=queue_key.tenant, running=1, overloads=1)
     RedisHosts(connection).report([report], "a")
     RedisRobotsCache(connection).save(f"https://{host}", RobotsCopy(status=404), 60)
     RedisSessions(connection).save(queue_key, "june", b"cookies")

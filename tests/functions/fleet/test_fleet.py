@@ -211,7 +211,7 @@ def test_a_tenant_sees_the_hosts_that_its_biz_is_at_the_worst_first(world):
     well, bad, slow = names_of
     at_hosts(world, "acme", *names_of)
     report(world, well, answered=50, seconds=0.1)
-    report(world, bad, answered=1, strained=3)
+    report(world, bad, answered=1, overloads=3)
     report(world, slow, answered=2, failed=1, seconds=4.0)
 
     answer = ask(world, "GET", "/v1/docs/hosts")
@@ -237,7 +237,7 @@ def test_a_tenant_does_not_see_where_others_are(world):
 def test_a_host_that_failed_lately_is_shown_when_nothing_is_under_way_there(world):
     submit(world, "https://example.org/")
     host = f"away.{world.tenants['acme']}.example"
-    report(world, host, strained=2)
+    report(world, host, overloads=2)
 
     found = ask(world, "GET", "/v1/docs/hosts").json["hosts"]
 

@@ -120,10 +120,10 @@ class Parts:
 def leave_alone(world: World, host: str, seconds: float, tenant: str = "default") -> None:
     """Let the host ask for fewer requests: nobody has a turn there for so long."""
     limits = world.tree.stage.hosts
-    strain = HostReport(
-        host=host, tenant=tenant, running=0, strained=1, retry_after_seconds=seconds, limits=limits
+    overload = HostReport(
+        host=host, tenant=tenant, running=0, overloads=1, retry_after_seconds=seconds, limits=limits
     )
-    world.hosts.report([strain], "another")
+    world.hosts.report([overload], "another")
 
 
 class Spy:

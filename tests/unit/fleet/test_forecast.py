@@ -120,7 +120,7 @@ def test_a_host_that_is_left_alone_asks_for_nobody(world):
     polite(world, HostLimits(per_second=2, concurrency=8, backoff_seconds=100))
     deferred(world, "a.example", 10)
     report = HostReport(
-        host="a.example", tenant="default", running=0, strained=1, limits=world.tree.stage.hosts
+        host="a.example", tenant="default", running=0, overloads=1, limits=world.tree.stage.hosts
     )
     world.hosts.report([report], "w")
 

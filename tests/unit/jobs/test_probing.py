@@ -225,7 +225,7 @@ def test_waiting_for_slots_leaves_the_link_unknown_but_a_silent_site_is_at_fault
 
     silent.prober.probe = silence
     assert "0.2 seconds" in silent.probe().fault
-    assert silent.hosts.states(["example.org"])[0].strain == 1
+    assert silent.hosts.states(["example.org"])[0].overload == 1
 
 
 def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():

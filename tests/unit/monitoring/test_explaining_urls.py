@@ -215,7 +215,7 @@ def test_what_robots_txt_says_is_reported_by_its_line(world):
 
 def test_a_host_in_back_off_is_reported_with_its_end(world):
     report = HostReport(
-        host="example.org", tenant="default", running=0, strained=1, retry_after_seconds=120.0
+        host="example.org", tenant="default", running=0, overloads=1, retry_after_seconds=120.0
     )
     world.hosts.report([report], "w")
 

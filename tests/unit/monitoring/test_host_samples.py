@@ -70,7 +70,9 @@ def test_a_hundred_thousand_hosts_are_not_looked_at():
 
 def test_shares_and_means_are_of_what_ended():
     found = host_sample(
-        HostState(host="a", window_seconds=90, answered=8, failed=2, strained=2, spent_seconds=4.0),
+        HostState(
+            host="a", window_seconds=90, answered=8, failed=2, overloads=2, spent_seconds=4.0
+        ),
         7,
     )
 
@@ -88,7 +90,7 @@ def test_a_host_in_its_back_off_or_not_trusted_again_is_throttled():
     until = datetime(2026, 3, 1, tzinfo=UTC)
 
     assert host_sample(HostState(host="a", back_off_until=until), 0).throttled
-    assert host_sample(HostState(host="a", strain=1), 0).throttled
+    assert host_sample(HostState(host="a", overload=1), 0).throttled
     assert not host_sample(HostState(host="a", interval_seconds=3), 0).throttled
 
 

@@ -125,7 +125,7 @@ def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(
     leased = world.queue.lease(DOCS, "t", 2, world.now, world.now + timedelta(seconds=60))
     again = world.now + timedelta(seconds=30)
     world.queue.defer(DOCS, "t", [("bad.example", again, leased)])
-    report(world, "bad.example", strained=1)
+    report(world, "bad.example", overloads=1)
 
     seen = look(world)
 
@@ -148,7 +148,7 @@ def test_watched_hosts_are_looked_at_though_nobody_asks_for_them(world):
 def test_throttled_hosts_are_counted_shown_or_not(world):
     names = [f"bad{number}.example" for number in range(60)]
     for name in names:
-        report(world, name, strained=1)
+        report(world, name, overloads=1)
 
     seen = look(world)
 

@@ -18,7 +18,7 @@ def test_hosts_of_many_tenants_that_refuse_are_all_followed_in_the_end(world):
     tree = replace(world.tree, bizs={f"t{n:02}": {} for n in range(12)})
     names = [f"h{n:02}.t{tenant:02}" for tenant in range(12) for n in range(14)]
     for name in names:
-        announce(world, name[4:], name, strained=5)
+        announce(world, name[4:], name, overloads=5)
     watched: set[str] = set()
 
     for minute in range(8):

@@ -8,12 +8,12 @@ from tests.kit.queue import host_key
 
 
 def counts(state: HostState) -> tuple[int, int, int]:
-    return state.answered, state.failed, state.strained
+    return state.answered, state.failed, state.overloads
 
 
 def test_answers_of_all_workers_and_tenants_add_up(street):
     street.report("w1", "acme", answered=3, failed=1, seconds=0.5)
-    street.report("w2", "beta", answered=1, seconds=2.5, strained=2)
+    street.report("w2", "beta", answered=1, seconds=2.5, overloads=2)
 
     state = street.state
 
@@ -48,7 +48,7 @@ def test_a_minute_without_answers_is_no_minute_before(street):
 
 
 def test_reserving_slots_changes_no_count(street):
-    street.report(answered=5, strained=1)
+    street.report(answered=5, overloads=1)
 
     for _ in range(3):
         street.ask(count=4)
@@ -93,7 +93,8 @@ def announce(street, tenant: str, host: str, **seen) -> None:
 
 def test_hosts_that_refuse_or_fail_are_found_the_latest_first(street, tenant):
     announce(street, tenant, "well.example", answered=9)
-    for host, seen in (("a.example", {"strained": 1}), ("b.example", {"answered": 1, "failed": 1})):
+    refused, failed = ("a.example", {"overloads": 1}), ("b.example", {"answered": 1, "failed": 1})
+    for host, seen in (refused, failed):
         announce(street, tenant, host, **seen)
         street.wait(1)
 
@@ -104,9 +105,9 @@ def test_hosts_that_refuse_or_fail_are_found_the_latest_first(street, tenant):
 
 
 def test_trouble_is_each_tenants_own(street, tenant):
-    announce(street, tenant, "a.example", strained=1)
-    announce(street, f"{tenant}b", "b.example", strained=1)
-    announce(street, f"{tenant}b", "a.example", strained=1)
+    announce(street, tenant, "a.example", overloads=1)
+    announce(street, f"{tenant}b", "b.example", overloads=1)
+    announce(street, f"{tenant}b", "a.example", overloads=1)
 
     assert street.hosts.troubled([tenant], 9) == [["a.example"]]
     each = street.hosts.troubled(["nobody", tenant, f"{tenant}b"], 9)
@@ -114,7 +115,7 @@ def test_trouble_is_each_tenants_own(street, tenant):
 
 
 def test_trouble_that_is_over_is_reported_no_more(street, tenant):
-    announce(street, tenant, "a.example", strained=1)
+    announce(street, tenant, "a.example", overloads=1)
     street.wait(TROUBLED_SECONDS + 1)
 
     assert street.hosts.troubled([tenant], 9) == [[]]
@@ -122,7 +123,7 @@ def test_trouble_that_is_over_is_reported_no_more(street, tenant):
 
 def test_no_more_than_so_many_hosts_in_trouble_are_kept(street, tenant):
     for number in range(TROUBLED + 5):
-        announce(street, tenant, f"h{number:04}.example", strained=1)
+        announce(street, tenant, f"h{number:04}.example", overloads=1)
         street.wait(0.001)
 
     [found] = street.hosts.troubled([tenant], 2 * TROUBLED)

@@ -258,7 +258,7 @@ def test_the_interval_of_a_tenant_is_reported_until_its_next_slot_is_due(street)
 
 def test_hosts_have_nothing_to_do_with_each_other(street):
     other = f"www.{street.host}"
-    street.report(strained=1)
+    street.report(overloads=1)
 
     asks = [
         HostAsk(host=host, tenant="acme", count=1, running=0, interval_seconds=0.1, concurrency=1)
@@ -267,7 +267,7 @@ def test_hosts_have_nothing_to_do_with_each_other(street):
     grants = street.hosts.reserve(asks, "w1")
 
     assert [(one.host, one.count) for one in grants] == [(street.host, 0), (other, 1)]
-    assert [one.strain for one in street.hosts.states([other, street.host])] == [0, 1]
+    assert [one.overload for one in street.hosts.states([other, street.host])] == [0, 1]
     assert street.hosts.reserve([], "w1") == []
 
 
@@ -327,7 +327,7 @@ def test_an_idle_host_is_forgotten_after_an_hour_but_not_before_its_back_off_is_
     street.ask(count=1)
     assert 3_590 < redis_connection.client.ttl(key) <= 3_602
 
-    street.report(strained=1, running=1, retry_after_seconds=80_000)
+    street.report(overloads=1, running=1, retry_after_seconds=80_000)
     assert 83_000 < redis_connection.client.ttl(key) <= 83_602
 
 

@@ -12,13 +12,13 @@ from tests.kit.kernel import to_ms
 
 def test_nothing_is_granted_in_a_back_off_and_it_reports_when_it_is_over(street):
     street.ask("w1", count=3)
-    street.report("w1", running=2, strained=1)
+    street.report("w1", running=2, overloads=1)
 
     grant = street.ask("w2", count=5)
 
     assert (grant.count, grant.why, grant.ready_seconds) == (0, "back-off", 2.0)
     assert to_ms(street.state.back_off_until) == to_ms(street.time()) + 2_000
-    assert street.state.strain == 1
+    assert street.state.overload == 1
     street.wait(1.999)
     assert street.ask("w2", count=5).count == 0
     street.wait(0.001)
@@ -30,7 +30,7 @@ def test_a_back_off_doubles_with_each_further_overload_up_to_its_cap(street):
     street.limits = HostLimits(backoff_seconds=2, max_backoff_seconds=20)
     spans = []
     for _ in range(6):
-        street.report(strained=1)
+        street.report(overloads=1)
         spans.append(street.ask(count=1).ready_seconds)
         street.wait(spans[-1])
 
@@ -39,30 +39,30 @@ def test_a_back_off_doubles_with_each_further_overload_up_to_its_cap(street):
 
 def test_what_began_before_a_back_off_does_not_count_again(street):
     for n in range(8):
-        street.report(f"w{n}", strained=3)
+        street.report(f"w{n}", overloads=3)
 
-    assert street.state.strain == 1
+    assert street.state.overload == 1
     assert street.ask(count=1).ready_seconds == 2.0
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(1, 2), (120, 120), (90_000, 86_400)])
 def test_a_retry_after_counts_where_it_is_longer_up_to_its_cap(street, asked, waited):
-    street.report(strained=1, retry_after_seconds=asked)
+    street.report(overloads=1, retry_after_seconds=asked)
 
     assert street.ask(count=1).ready_seconds == waited
 
 
 def test_a_longer_retry_after_counts_in_a_back_off_too(street):
-    street.report("w1", strained=1)
-    street.report("w2", strained=1, retry_after_seconds=60)
+    street.report("w1", overloads=1)
+    street.report("w2", overloads=1, retry_after_seconds=60)
 
     assert street.ask(count=1).ready_seconds == 60
-    assert street.state.strain == 1
+    assert street.state.overload == 1
 
 
 def test_after_a_back_off_the_host_is_tried_before_it_is_trusted(street):
     for _ in range(4):
-        street.report(strained=1)
+        street.report(overloads=1)
         street.wait(street.ask(count=1).ready_seconds)
     intervals = []
     for _ in range(6):
@@ -71,14 +71,14 @@ def test_after_a_back_off_the_host_is_tried_before_it_is_trusted(street):
         street.wait(5)
 
     assert intervals == [1.6, 0.8, 0.4, 0.2, 0.1, 0.1]
-    assert street.state.strain == 0
+    assert street.state.overload == 0
 
 
 def test_an_answer_in_a_back_off_says_nothing_of_the_time_after_it(street):
-    street.report(strained=1)
+    street.report(overloads=1)
     street.report(answered=5, seconds=0.1)
 
-    assert street.state.strain == 1
+    assert street.state.overload == 1
 
 
 def test_a_quick_host_is_never_slowed(street):
@@ -124,7 +124,7 @@ def test_without_adaption_only_the_limits_count(street):
     street.limits = HostLimits(adaptive=False)
     for _ in range(12):
         street.report(answered=4, seconds=8)
-        street.report(strained=1)
+        street.report(overloads=1)
         street.wait(street.ask(count=1).ready_seconds)
 
     assert street.ask(count=1).interval_seconds == 0.1
@@ -137,7 +137,7 @@ def test_without_adaption_only_the_limits_count(street):
 def test_a_host_is_never_asked_faster_than_its_limits(seen, per_second):
     street = host_cases.in_memory("h.example", host_cases.Time())
     street.limits = HostLimits(per_second=per_second)
-    for answered, seconds, strained in seen:
-        street.report(answered=answered, seconds=seconds, strained=int(strained))
+    for answered, seconds, overloads in seen:
+        street.report(answered=answered, seconds=seconds, overloads=int(overloads))
         street.wait(3)
         assert street.ask(count=1).interval_seconds >= 1 / per_second - EXACT

@@ -72,10 +72,10 @@ class HostMachine(RuleBasedStateMachine):
         answered=st.integers(0, 100),
         failed=st.sampled_from([0, 0, 1, 200]),
         seconds=st.floats(0, 40),
-        strained=st.sampled_from([0, 0, 0, 1, 5]),
+        overloads=st.sampled_from([0, 0, 0, 1, 5]),
         retry_after=st.sampled_from([0.0, 0.0, 3.0, 5_000.0, 1e12]),
     )
-    def report(self, worker, tenant, running, answered, failed, seconds, strained, retry_after):
+    def report(self, worker, tenant, running, answered, failed, seconds, overloads, retry_after):
         self.both(
             "report",
             worker,
@@ -84,7 +84,7 @@ class HostMachine(RuleBasedStateMachine):
             answered=answered,
             failed=failed,
             seconds=seconds,
-            strained=strained,
+            overloads=overloads,
             retry_after_seconds=retry_after,
         )
 

@@ -152,7 +152,7 @@ def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed
     found = tracked(world, an_id)
     assert (report.retried, found.state) == (1, State.WAITING)
     assert found.due_at == world.now + timedelta(seconds=60)
-    assert world.hosts.states(["a.example"])[0].strain == 0
+    assert world.hosts.states(["a.example"])[0].overload == 0
 
 
 def test_a_page_is_asked_for_after_its_sites_robots_txt(world):

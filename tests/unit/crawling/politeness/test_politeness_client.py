@@ -166,7 +166,7 @@ def test_answers_are_counted_with_their_time_and_reported_once(world):
     [report] = mine.take_reports()
 
     assert (report.host, report.tenant, report.running) == (HOST, "default", 0)
-    assert (report.answered, report.strained) == (3, 0)
+    assert (report.answered, report.overloads) == (3, 0)
     assert report.seconds == pytest.approx(4 / 3)
     assert report.limits == world.tree.stage.hosts
     assert mine.take_reports() == []
@@ -182,7 +182,7 @@ def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(wo
     mine.keep([report])
     [again] = mine.take_reports()
 
-    assert (report.answered, report.failed, report.strained) == (3, 1, 0)
+    assert (report.answered, report.failed, report.overloads) == (3, 1, 0)
     assert (again.answered, again.failed) == (3, 1)
 
 
@@ -195,7 +195,7 @@ def test_overload_answers_are_counted_with_the_longest_retry_after(world):
 
     [report] = mine.take_reports()
 
-    assert (report.answered, report.strained, report.retry_after_seconds) == (0, 4, 40)
+    assert (report.answered, report.overloads, report.retry_after_seconds) == (0, 4, 40)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answer
     mine.saw(KEY, 0.0, error)
 
     [report] = mine.take_reports()
-    assert (report.host, report.tenant, report.strained) == (blamed, "default", 1)
+    assert (report.host, report.tenant, report.overloads) == (blamed, "default", 1)
 
 
 def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(world):

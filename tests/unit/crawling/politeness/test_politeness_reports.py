@@ -44,7 +44,7 @@ def test_a_back_off_that_could_not_be_reported_is_reported_next_and_is_no_longer
     announce(mine)
 
     [state] = world.hosts.states([HOST])
-    assert state.strain == 1
+    assert state.overload == 1
     assert state.back_off_until == world.now + timedelta(seconds=45)
     assert mine.take_reports() == []
 
@@ -70,12 +70,12 @@ def test_what_one_host_could_not_be_reported_is_reported_next_and_of_the_others_
     for host in (HOST, "other.example"):
         mine.saw((host, KEY[1]), 0.0, ThrottledError("answered 503", status=503))
     announce(mine)
-    assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [0, 1]
+    assert [state.overload for state in world.hosts.states([HOST, "other.example"])] == [0, 1]
 
     hosts.away = ""
     announce(mine)
 
-    assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [1, 1]
+    assert [state.overload for state in world.hosts.states([HOST, "other.example"])] == [1, 1]
     assert mine.take_reports() == []
 
 
@@ -88,7 +88,7 @@ def test_answers_that_could_not_be_reported_are_reported_with_the_later_ones(wor
 
     [report] = mine.take_reports()
 
-    assert (report.answered, report.strained, report.retry_after_seconds) == (3, 0, 0.0)
+    assert (report.answered, report.overloads, report.retry_after_seconds) == (3, 0, 0.0)
     assert report.seconds == pytest.approx(3.0)
 
 

@@ -210,7 +210,7 @@ def test_a_url_is_fetched_after_its_robots_txt_with_a_slot_each():
     assert (found.seen.url, found.seen.status, found.seen.bytes) == (URL, 200, len(HTML))
     assert found.records == ({"title": "Nuts"},)
     [state] = fleet.hosts.states(["example.org"])
-    assert (state.tenants, state.strain) == (("default",), 0)
+    assert (state.tenants, state.overload) == (("default",), 0)
 
 
 def test_a_redirect_is_reported_and_every_hop_is_asked_for():
@@ -244,7 +244,7 @@ def test_a_host_without_a_slot_soon_is_reported_with_the_wait_and_not_as_overloa
     assert 90 < failure.retry_after_seconds <= 100
     assert failure.message.startswith("example.org has no free slot")
     assert fleet.asked == ["https://example.org/robots.txt"]
-    assert fleet.hosts.states(["example.org"])[0].strain == 0
+    assert fleet.hosts.states(["example.org"])[0].overload == 0
 
 
 def test_a_slot_that_comes_soon_is_waited_for():
@@ -284,7 +284,7 @@ def test_what_takes_too_long_is_given_up():
 
     assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
     assert "0.2 seconds" in found.failure.message
-    assert fleet.hosts.states(["example.org"])[0].strain == 1
+    assert fleet.hosts.states(["example.org"])[0].overload == 1
 
 
 def test_what_cannot_be_reported_of_a_host_costs_nobody_the_answer():

@@ -79,18 +79,18 @@ def candidates(
 
 def host_sample(state: HostState, waiting: int, met_by: str = "") -> HostSample:
     """A host as people see it."""
-    asked = state.answered + state.strained
+    asked = state.answered + state.overloads
     return HostSample(
         host=state.host,
         window_seconds=state.window_seconds or _WINDOW_SECONDS,
         answered=state.answered,
         failed=state.failed,
-        strained=state.strained,
+        strained=state.overloads,
         latency_seconds=state.spent_seconds / state.answered if state.answered else None,
         success_share=(state.answered - state.failed) / asked if asked else None,
-        throttled=state.back_off_until is not None or state.strain > 0,
+        throttled=state.back_off_until is not None or state.overload > 0,
         backing_off_until=state.back_off_until,
-        strain=state.strain,
+        strain=state.overload,
         interval_seconds=state.interval_seconds,
         running=state.running,
         deferred=waiting,

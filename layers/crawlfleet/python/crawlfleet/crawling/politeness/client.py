@@ -194,10 +194,10 @@ _KEEP_SECONDS: Final = PERMIT_SECONDS / 3
 class _Seen:
     """``back_off_until`` ends the back-off that a host asked for and that could not be reported."""
 
-    __slots__ = ("answered", "back_off_until", "failed", "retry_after", "seconds", "strained")
+    __slots__ = ("answered", "back_off_until", "failed", "overloads", "retry_after", "seconds")
 
     def __init__(self) -> None:
-        self.answered = self.failed = self.strained = 0
+        self.answered = self.failed = self.overloads = 0
         self.seconds = self.retry_after = self.back_off_until = 0.0
 
 
@@ -331,10 +331,10 @@ class PolitenessClient:
         silent = isinstance(error, ConnectFailedError | FetchTimeoutError)
         if error is not None and not error.status and not silent:
             return  # nothing was asked for, or nothing about the host was learnt
-        strained = silent or isinstance(error, ThrottledError)
+        overloads = silent or isinstance(error, ThrottledError)
         seen = self._seen[key if error is None else (_failed_at(error) or key[0], key[1])]
-        if strained:
-            seen.strained += 1
+        if overloads:
+            seen.overloads += 1
             after = getattr(error, "retry_after_seconds", None) or 0.0
             seen.retry_after = max(seen.retry_after, after)
         else:
@@ -365,7 +365,7 @@ class PolitenessClient:
                     answered=seen.answered,
                     failed=seen.failed,
                     seconds=seen.seconds / max(1, seen.answered),
-                    strained=seen.strained,
+                    overloads=seen.overloads,
                     retry_after_seconds=max(seen.retry_after, seen.back_off_until - now),
                     limits=host_limits(stage, key[0]),
                 )
@@ -385,7 +385,7 @@ class PolitenessClient:
             seen.answered += one.answered
             seen.failed += one.failed
             seen.seconds += one.seconds * one.answered
-            seen.strained += one.strained
+            seen.overloads += one.overloads
             seen.back_off_until = max(seen.back_off_until, now + one.retry_after_seconds)
         while len(self._seen) > MOST_UNREPORTED:
             del self._seen[next(iter(self._seen))]

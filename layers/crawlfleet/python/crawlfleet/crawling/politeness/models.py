@@ -10,13 +10,12 @@ from crawlfleet.config.documents.policies import HostLimits
 
 
 class HostAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker asks for turns at a host.
+    """A worker's ask for slots at a host.
 
-    ``count`` requests of ``tenant`` wait in this worker for it; ``running`` others have their turn
-    already and are not ended. ``interval_seconds`` lies between two turns at least, ``concurrency``
-    downloads at most are under way at once over the fleet. Where tenants say unlike things, each
-    is held to its own: between turns of two tenants lies the shorter one's interval, so that none
-    can slow the others down by asking to be slow itself.
+    ``count`` requests of ``tenant`` wait in this worker; ``running`` others have their slot and
+    have not ended. ``interval_seconds`` lies between two slots at least, ``concurrency`` downloads
+    at most are in flight at once over the fleet. Each tenant is held to its own limits: between
+    slots of two tenants lies the shorter interval, so that none can slow others down by its own.
     """
 
     host: str
@@ -28,12 +27,12 @@ class HostAsk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fleet gives: ``count`` turns, the first in ``wait_seconds``, then one an interval.
+    """A grant of ``count`` slots, the first in ``wait_seconds``, then one an interval.
 
-    The worker may have ``permits`` downloads under way there at once, for
-    :data:`PERMIT_SECONDS` or until it asks or reports again. What got no turn may ask again in
-    ``ready_seconds``; ``why`` says what it waits for: ``rate``, ``concurrency``, ``share`` (other
-    tenants), ``back-off`` or ``away`` (nobody can say now); empty where all got one.
+    The worker may have ``permits`` downloads in flight there, for :data:`PERMIT_SECONDS` or until
+    it asks or reports again. Requests without a slot may ask again in ``ready_seconds``; ``why`` is
+    what they wait for: ``rate``, ``concurrency``, ``share`` (other tenants), ``back-off`` or
+    ``away`` (the host's Redis node is unavailable); empty where all got one.
     """
 
     host: str
@@ -46,13 +45,12 @@ class HostGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has seen of a host since its last report.
+    """A worker's report of a host since its last one.
 
-    ``running`` is how many downloads of ``tenant`` it has under way or turns for; ``answered`` how
-    many ended with an answer that did not ask for less, after ``seconds`` each on average, of which
-    ``failed`` say that the server is at fault; ``strained`` how many with a 429, a 503 or without a
-    connection, of which the longest wait that was asked for is ``retry_after_seconds``. ``limits``
-    are the host's.
+    ``running`` downloads of ``tenant`` are in flight or have a slot; ``answered`` ended with an
+    answer that did not ask for less, after ``seconds`` each on average, ``failed`` of them with a
+    server fault; ``overloads`` ended with a 429, a 503 or without a connection, the longest wait
+    that was asked for being ``retry_after_seconds``. ``limits`` are the host's.
     """
 
     host: str
@@ -61,34 +59,34 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True):
     answered: int = 0
     failed: int = 0
     seconds: float = 0.0
-    strained: int = 0
+    overloads: int = 0
     retry_after_seconds: float = 0.0
     limits: HostLimits = HostLimits()
 
 
 class HostState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a host is treated now, for people and for metrics.
+    """The state of a host, for people and for metrics.
 
-    ``interval_seconds`` is what lies between two turns by adaption alone (0 for none), ``strain``
-    how many strained answers in a row count, ``back_off_until`` until when it is left alone.
-    ``answered``, ``failed`` and ``strained`` are those of the last ``window_seconds`` (60 to 120; 0
-    where nothing ended), ``spent_seconds`` is how long the answers took together. ``intervals`` are
-    what lies between two turns of a tenant, in seconds, by what it last asked for: a crawl-delay of
-    the site is in it. Tenants that do not count and whose next turn is due are left out.
+    ``interval_seconds`` lies between two slots by adaption alone (0 for none), ``overload`` counts
+    overloaded answers in a row, ``back_off_until`` ends the back-off. ``answered``, ``failed`` and
+    ``overloads`` are those of the last ``window_seconds`` (60 to 120; 0 where nothing ended),
+    ``spent_seconds`` is how long the answers took together. ``intervals`` are the seconds between
+    two slots of a tenant, by its last ask: a crawl-delay of the site is in it. Tenants that do not
+    count and whose next slot is due are left out.
     """
 
     host: str
     running: int = 0
     interval_seconds: float = 0.0
     answer_seconds: float = 0.0
-    strain: int = 0
+    overload: int = 0
     back_off_until: datetime | None = None
     next_at: datetime | None = None
     tenants: tuple[str, ...] = ()
     window_seconds: float = 0.0
     answered: int = 0
     failed: int = 0
-    strained: int = 0
+    overloads: int = 0
     spent_seconds: float = 0.0
     intervals: dict[str, float] = {}
 
@@ -110,10 +108,9 @@ class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
 MAX_BYTES = 500 * 1024
 #: Slots are granted for this long ahead, so a back-off is obeyed by all within it.
 HORIZON_SECONDS = 2.0
-#: A worker that is not heard of for so long has no downloads under way any more.
+#: A worker that is silent for so long has no downloads in flight any more.
 PERMIT_SECONDS = 30.0
-#: Hosts that a tenant has met with strain or failures: how many are kept, and for how long that is
-#: worth telling.
+#: Hosts where a tenant met overload or failures: how many are kept, and for how long.
 TROUBLED = 500
 TROUBLED_SECONDS = 600.0
 #: A tenant that others kept from what it asked for counts at a host for this long.
@@ -121,12 +118,12 @@ DEMAND_SECONDS = 10.0
 
 
 def host_limits(stage: Stage, host: str) -> HostLimits:
-    """How the stage treats a host, whoever asks: what reports of it carry."""
+    """Get the stage's limits of a host, for any tenant: reports carry them."""
     return stage.host_limits.get(host, stage.hosts)
 
 
 def limits_for(stage: Stage, biz: Biz, host: str) -> HostLimits:
-    """The limits for a biz's own requests: the stage's, or what the biz says if that is less.
+    """Get the limits of a biz's own requests: the lower ones of stage and biz.
 
     >>> from crawlfleet.config.documents.policies import Politeness
     >>> from msgspec import structs
@@ -146,7 +143,7 @@ def limits_for(stage: Stage, biz: Biz, host: str) -> HostLimits:
 
 
 def interval_of(limits: HostLimits, crawl_delay: float | None = None) -> float:
-    """Seconds between two turns: by the rate, or a longer crawl-delay within its cap.
+    """Get the seconds between two slots: by the rate, or a longer crawl-delay within its cap.
 
     >>> interval_of(HostLimits(per_second=10)), interval_of(HostLimits(per_second=10), 3)
     (0.1, 3.0)

@@ -128,7 +128,7 @@ class RedisHosts:
         """Note hosts in trouble: one round trip more, for people alone, so it may get lost."""
         met: dict[str, list[str]] = {}
         for one in reports:
-            if one.strained or one.failed:
+            if one.overloads or one.failed:
                 met.setdefault(one.tenant, []).append(one.host)
         if met:
             kept = TROUBLED, round(2 * TROUBLED_SECONDS)
@@ -188,7 +188,7 @@ def _figures(report: HostReport) -> str:
     retry_after = min(micros(report.retry_after_seconds), micros(limits.max_retry_after_seconds))
     return (
         f"{report.running} {report.answered} {report.failed} {micros(report.seconds)} "
-        f"{report.strained} "
+        f"{report.overloads} "
         f"{retry_after} {interval_us(limits)} {limits.concurrency} {int(limits.adaptive)} "
         f"{micros(limits.backoff_seconds)} {micros(limits.max_backoff_seconds)}"
     )
@@ -224,22 +224,22 @@ def _none_of(ask: HostAsk) -> HostGrant:
 def _state(host: str, answer: list[object]) -> HostState:
     figures, running, *named = answer
     words = [text(one).decode().partition(" ") for one in named]
-    last, gap, until, strain, answered, pace, _, *counts, now = map(int, text(figures).split())
+    last, gap, until, overload, answered, pace, _, *counts, now = map(int, text(figures).split())
     following = last + gap
-    (ended, failed, strained, spent), window = _lately(counts, now)
+    (ended, failed, overloads, spent), window = _lately(counts, now)
     return HostState(
         host=host,
         running=whole(running),
         interval_seconds=pace / MILLION,
         answer_seconds=answered / MILLION,
-        strain=strain,
+        overload=overload,
         back_off_until=from_ms(until // 1_000) if until > now else None,
         next_at=from_ms(following // 1_000) if following > now else None,
         tenants=tuple(sorted(tenant for tenant, _, interval in words if not interval)),
         window_seconds=window,
         answered=ended,
         failed=failed,
-        strained=strained,
+        overloads=overloads,
         spent_seconds=spent / MILLION,
         intervals={tenant: int(us) / MILLION for tenant, _, us in sorted(words) if us},
     )

@@ -1,8 +1,8 @@
-"""What sites ask of robots, looked up before anything else is asked of them (SPEC.md H3, RFC 9309).
+"""Look up robots.txt before anything else is asked of a site (SPEC.md H3, RFC 9309).
 
-A worker knows a site's robots.txt from its first request there on: from the fleet's cache, or by
-fetching it. Requests of that site wait for it; others do not. It takes a turn at its host as any
-page does, and at each host that a redirect leads it to.
+A worker learns a site's robots.txt with its first request there, from the fleet's cache or the
+site. Requests of that site wait for it, others do not. It takes a slot at its host as any page
+does, and at each host that a redirect leads to.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -43,26 +43,26 @@ from crawlfleet.requests.outcomes import LeasedRequest, reason_of
 
 #: Hosts whose sites a worker remembers.
 REMEMBERED: Final = 2_000
-#: Sites of one host, on ports of their own, of which that is so.
+#: Sites of one host, by port, that are remembered.
 MOST_PORTS: Final = 16
-#: A robots.txt that takes longer is not read this time; nor is one that is led from host to host
-#: and waits there for longer.
+#: A robots.txt that takes longer is not read this time; nor is one that redirects lead from host to
+#: host and that waits there for longer.
 FETCH_SECONDS: Final = 10.0
 ON_THE_WAY_SECONDS: Final = 330.0
-#: A site whose address is refused is looked at again after this.
+#: A site whose address is refused is asked again after this.
 REFUSED_SECONDS: Final = 60.0
 _MAX_HOPS: Final = 5
-#: Pages that wait for their site's rules may have all of the biz's slots of that host in hand: a
-#: robots.txt must not wait for one of those.
+#: Pages that wait for their site's rules may use all of the biz's connections to that host: a
+#: robots.txt must not wait for one of them.
 _SLOTS: Final = 1 << 30
 _NONE: Final = 404
-#: What keeps a site from being connected to. Its pages have that for their reason too, and not that
-#: its robots.txt is unknown: no page of it could be had.
+#: Errors of connecting. The pages of such a site fail for that reason too, and not because its
+#: robots.txt is unknown: no page of it could be had.
 _UNREACHED: Final[dict[str, type[FetchError]]] = {
     reason_of(kind("")): kind for kind in (ConnectFailedError, FetchTimeoutError)
 }
 _LONGEST_CAUSE: Final = 300
-#: What the fleet asks with, for whichever tenant.
+#: The limits of asking for robots.txt, for any tenant.
 _FLEET: Final = FetchLimits(
     first_byte_seconds=FETCH_SECONDS,
     total_seconds=FETCH_SECONDS,
@@ -72,28 +72,24 @@ _FLEET: Final = FetchLimits(
 )
 
 
-class WaitForSlot(Protocol):
-    """Waits for a request's turn at a host, to which a redirect may have ``led``."""
-
-    async def __call__(self, leased: LeasedRequest, host: str, *, led: bool) -> None:
-        """Returns when it has come, or raises why it does not come soon."""
-        ...
+#: Wait for the slot of a request at a host, to which a redirect may have ``led``; raise if none is
+#: free soon. Called with ``(request, host, led=...)``.
+WaitForSlot: TypeAlias = Callable[..., Awaitable[None]]
 
 
 class RobotsBook:
-    """The rules of sites as one worker knows them.
+    """Remember the rules of sites for one worker.
 
     Args:
-        fetcher: Fetches what is in no cache.
+        fetcher: Fetches files that the cache lacks.
         cache: The fleet's copies.
         clock: The time.
-        threaded: Calls a part without stopping the event loop.
-        turn_at: Waits for a turn at a host, for a request: its robots.txt is a page like others.
+        threaded: Calls a blocking function without stopping the event loop.
+        wait_for_slot: Waits for a slot at a host, as robots.txt is a page like others.
         agent: The fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
             own name, headers or limits of time may decide what it says.
         remembered: Hosts whose sites a worker remembers.
-        on_the_way_seconds: A robots.txt that is led from host to host and waits there for longer
-            is not read this time.
+        on_the_way_seconds: The longest way over several hosts.
     """
 
     def __init__(
@@ -102,7 +98,7 @@ class RobotsBook:
         cache: RedisRobotsCache,
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
-        slot_at: WaitForSlot,
+        wait_for_slot: WaitForSlot,
         agent: Callable[[], str] = lambda: _FLEET.user_agent,
         remembered: int = REMEMBERED,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
@@ -112,27 +108,27 @@ class RobotsBook:
         self._agent = agent
         self._clock = clock
         self._threaded = threaded
-        self._wait_for_slot = slot_at
+        self._wait_for_slot = wait_for_slot
         self._remembered = remembered
         self._on_the_way_seconds = on_the_way_seconds
         self._shelf = RulesShelf()
-        # Sites by host, of those on the shelf and some that were: ports have rules of their own.
+        # Sites by host, of those on the shelf and some that were: each port has its own rules.
         self._sites: OrderedDict[str, set[str]] = OrderedDict()
-        # Why the last attempt at each was in vain.
+        # Why the last attempt at each failed.
         self._causes: OrderedDict[str, str] = OrderedDict()
         # Threads that lease ask, too.
         self._lock = threading.Lock()
         self._learning: dict[str, asyncio.Task[SiteRules]] = {}
 
     def knows(self, leased: LeasedRequest) -> bool:
-        """Whether the site of a request need not be asked for its rules first."""
+        """Check that the site of a request need not be asked for its rules first."""
         biz = leased.biz
         if biz.politeness.robots is Robots.IGNORE:
             return True
         return self._rules(origin_of(leased.claim.request.body.url)) is not None
 
     def crawl_delay(self, host: str, biz: Biz) -> float | None:
-        """What the host's site asks to wait between two requests. May be called from any thread."""
+        """Get the crawl-delay that the host's sites ask for, in seconds. Safe in any thread."""
         if biz.politeness.robots is Robots.IGNORE:
             return None
         with self._lock:
@@ -143,26 +139,26 @@ class RobotsBook:
         return max((delay for delay in delays if delay is not None), default=None)
 
     async def learn(self, leased: LeasedRequest) -> None:
-        """Come to know the rules of a request's site, if there is a turn for that soon."""
-        with suppress(FetchError, StoreError):  # whoever has a turn there asks then
+        """Learn the rules of a request's site, if a slot for that is free soon."""
+        with suppress(FetchError, StoreError):  # the next request with a slot there asks then
             await self._learn(origin_of(leased.claim.request.body.url), leased)
 
     async def close(self) -> None:
-        """Look up nothing more: nobody waits for it any longer."""
+        """Cancel what is being looked up: nobody waits for it any longer."""
         tasks = list(self._learning.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def check(self, leased: LeasedRequest, url: str, *, led: bool = False) -> None:
-        """Whether a page may be asked for; a redirect may have ``led`` there.
+        """Check that a page may be asked for; a redirect may have ``led`` there.
 
         Raises:
-            RobotsDeniedError: the site does not want that, and which of its lines says so.
+            RobotsDeniedError: robots.txt denies it; the message quotes the line.
             RobotsUnknownError: its rules cannot be read now.
-            ConnectFailedError, FetchTimeoutError: nor can anything of it, for want of a connection.
-            ThrottledError: there is no turn to read them soon. That says nothing of the site.
-            StoreError: nobody can say whose turn it is.
+            ConnectFailedError, FetchTimeoutError: the site cannot be connected to.
+            ThrottledError: no slot to read them is free soon; this says nothing of the site.
+            StoreError: slots cannot be granted now.
         """
         if leased.biz.politeness.robots is Robots.IGNORE:
             return
@@ -175,8 +171,8 @@ class RobotsBook:
         if verdict.unknown:
             kind, message = verdict.unreached or ("", "")
             if kind in _UNREACHED:
-                reported = f"while asking for robots.txt: {message}"
-                raise _UNREACHED[kind](reported) from RobotsUnknownError(verdict.why)
+                message = f"while asking for robots.txt: {message}"
+                raise _UNREACHED[kind](message) from RobotsUnknownError(verdict.why)
             cause = self._causes.get(origin)
             raise RobotsUnknownError(f"{verdict.why} ({cause})" if cause else verdict.why, status=0)
         if not verdict.allowed:
@@ -199,14 +195,14 @@ class RobotsBook:
     def _learnt(self, origin: str, task: asyncio.Task[SiteRules]) -> None:
         self._learning.pop(origin, None)
         if not task.cancelled():
-            task.exception()  # those who wait for it are told, if there are any left
+            task.exception()  # raised in those who wait for it, if any are left
 
     async def _look_up(self, origin: str, leased: LeasedRequest, *, led: bool) -> SiteRules:
         copy = None
         try:
             copy = await self._threaded(self._cache.load, origin)
         except StoreError as error:
-            warn("a robots.txt could not be looked up in the cache", error)
+            warn("robots.txt could not be read from the cache", error)
         seconds = 0.0
         if copy is not None:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
@@ -214,19 +210,19 @@ class RobotsBook:
             try:
                 await self._wait_for_slot(leased, host_of(origin), led=led)
             except StoreError as error:
-                warn("no turn for a robots.txt could be had", error)
+                warn("no slot for robots.txt could be reserved", error)
                 raise
             try:
                 copy = await self._fetch(origin, leased)
             except AddressRefusedError:
-                # The page itself will be told so. For the others this says nothing of the site.
+                # The page itself fails so. For others this says nothing of the site.
                 copy = RobotsCopy(status=_NONE, fetched_ms=to_ms(self._clock()))
                 seconds = REFUSED_SECONDS
             else:
                 seconds = kept_seconds(copy)
                 await self._announce(origin, copy, seconds)
         rules = SiteRules(origin, copy)
-        # Reading a large file takes long enough to keep the event loop from all else.
+        # Parsing a large file takes long enough to stop the event loop.
         product = product_of(leased.biz.politeness, leased.biz.fetch)
         await self._threaded(rules.crawl_delay, product)
         self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
@@ -236,7 +232,7 @@ class RobotsBook:
         try:
             await self._threaded(self._cache.save, origin, copy, seconds)
         except StoreError as error:
-            warn("a robots.txt could not be kept for the others", error)
+            warn("robots.txt could not be saved to the cache", error)
 
     def _keep(self, rules: SiteRules, until_ms: int) -> None:
         host = host_of(rules.origin)
@@ -256,7 +252,7 @@ class RobotsBook:
         status, text = 0, b""
         try:
             async with asyncio.timeout(self._on_the_way_seconds):
-                page = await self._fetcher.fetch(body, asked, self._way(leased))
+                page = await self._fetcher.fetch(body, asked, self._guard(leased))
             status, text = page.status, page.body[:MAX_BYTES]
         except (AddressRefusedError, RobotsUnknownError):
             raise
@@ -269,11 +265,11 @@ class RobotsBook:
         except TimeoutError as error:
             self._blame(origin, error)
         except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever
-            warn("a robots.txt could not be fetched", error)
+            warn("robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 
-    def _way(self, leased: LeasedRequest) -> HopGuard:
-        """The turn for the first request is there; each further one needs its own."""
+    def _guard(self, leased: LeasedRequest) -> HopGuard:
+        """Make the guard of a robots.txt: each hop after the first one needs a slot."""
         begun = False
 
         async def hop_guard(url: str) -> None:
@@ -283,7 +279,7 @@ class RobotsBook:
                 try:
                     await self._wait_for_slot(leased, host, led=True)
                 except (FetchError, StoreError) as error:
-                    # Kept nowhere: it says nothing of either site.
+                    # Not kept: it says nothing of either site.
                     why = f"the site's robots.txt leads to {host}: {error}"
                     raise RobotsUnknownError(why) from error
             begun = True

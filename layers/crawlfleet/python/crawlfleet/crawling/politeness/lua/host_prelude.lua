@@ -4,7 +4,7 @@
 --
 -- A host is one HASH:
 -- '*'              the host: its latest slot (last) and the interval after it (gap), the end of its
---                  back-off (until_us), overloads in a row (strain), how long an answer takes
+--                  back-off (until_us), overloads in a row (overload), how long an answer takes
 --                  (answer), the interval that comes of it (pace, 0 for none), up to what interval
 --                  overload doubles it (slow), and the counts of two minutes
 -- tenant           its latest slot and interval, from when its share begins again (share_at), when it
@@ -22,7 +22,7 @@ local min, max = math.min, math.max
 -- the one who asks. host.held are the permits of host.member, the worker and tenant that call, nil
 -- if none are known. What a clock set back has made too late is brought back to where it can be.
 local function load_host(now, asking, worker)
-  local host = {last = 0, gap = 0, until_us = 0, strain = 0, answer = 0, pace = 0, slow = 0}
+  local host = {last = 0, gap = 0, until_us = 0, overload = 0, answer = 0, pace = 0, slow = 0}
   host.counts = ''
   host.tenants, host.count, host.member = {}, 0, worker .. ' ' .. asking
   local found, over, permits = redis.call('HGETALL', KEYS[1]), {}, {}
@@ -46,11 +46,11 @@ local function load_host(now, asking, worker)
         end
       end
     elseif name == '*' then
-      local last, gap, until_us, strain, answer, pace, slow, counts =
+      local last, gap, until_us, overload, answer, pace, slow, counts =
         match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)')
       host.counts = counts
       host.last, host.gap, host.until_us = min(last, latest), tonumber(gap), tonumber(until_us)
-      host.strain, host.answer = tonumber(strain), tonumber(answer)
+      host.overload, host.answer = tonumber(overload), tonumber(answer)
       host.pace, host.slow = tonumber(pace), tonumber(slow)
     else
       local last, interval, share_at, unmet_at, want, concurrency, served_at =
@@ -89,7 +89,7 @@ end
 local function save_host(host, now, tenant, permits, granted_at, until_us)
   local values = {'*', format(
     '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s',
-    host.last, host.gap, host.until_us, host.strain, host.answer, host.pace, host.slow, host.counts
+    host.last, host.gap, host.until_us, host.overload, host.answer, host.pace, host.slow, host.counts
   )}
   local due = max(now, host.until_us, host.last + host.gap)
   for name, one in pairs(host.tenants) do

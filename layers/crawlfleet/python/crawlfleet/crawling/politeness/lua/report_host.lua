@@ -41,8 +41,8 @@ adaptive, now = adaptive == 1, now or server_us()
 local host = load_host(now, tenant, ARGV[2])
 
 local function span()
-  if host.strain == 0 then return 0 end
-  return min(back_off * 2 ^ (host.strain - 1), longest)
+  if host.overload == 0 then return 0 end
+  return min(back_off * 2 ^ (host.overload - 1), longest)
 end
 
 -- 1. permits
@@ -78,12 +78,12 @@ if overloads > 0 then
   if now < host.until_us then
     host.until_us = max(host.until_us, now + retry_after)
   else
-    host.strain = min(host.strain + 1, MOST_OVERLOADS)
+    host.overload = min(host.overload + 1, MOST_OVERLOADS)
     host.slow = adaptive and span() or 0
     host.until_us = now + max(span(), retry_after)
   end
-elseif answered > 0 and host.strain > 0 and now >= host.until_us then
-  host.strain = host.strain - 1
+elseif answered > 0 and host.overload > 0 and now >= host.until_us then
+  host.overload = host.overload - 1
   host.slow = adaptive and span() or 0
 end
 
@@ -111,4 +111,4 @@ if answered > 0 or overloads > 0 then
   host.counts = string.rep(' %.0f', 9):format(unpack(counts, 1, 9))
 end
 save_host(host, now, tenant, count, granted_at, until_us)
-return host.strain
+return host.overload

@@ -52,7 +52,7 @@ own.concurrency = concurrency
 -- 1. the next slot by the host's rate
 local interval = max(1, asked, host.pace)
 if host.slow > 0 then
-  interval = max(interval, min(interval * 2 ^ min(host.strain, 20), host.slow))
+  interval = max(interval, min(interval * 2 ^ min(host.overload, 20), host.slow))
 end
 local start = max(now, host.last + min(host.gap, interval), own.last + interval)
 local rivals, shortest = {}, interval
