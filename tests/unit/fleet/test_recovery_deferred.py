@@ -16,7 +16,7 @@ def _whole_queues(world):
     run(world)
 
 
-def put_aside(world, entries, token="w.aa.1"):
+def defer(world, entries, token="w.aa.1"):
     """As a worker does that gets no turn."""
     until = world.now + timedelta(seconds=60)
     claims = world.store.claim(DOCS, world.biz, entries, "w", world.now, until, token)
@@ -33,7 +33,7 @@ def lease(world, count=10, token="w.aa.1"):
 
 def test_what_is_deferred_is_not_queued_again(world):
     submitted(world, 5)
-    put_aside(world, lease(world))
+    defer(world, lease(world))
     world.now += timedelta(seconds=30)
     submitted(world, 2)
 
@@ -48,8 +48,8 @@ def test_what_is_deferred_behind_newer_requests_is_not_queued_again(world):
     old = lease(world)
     world.now += timedelta(seconds=30)
     submitted(world, 3)
-    put_aside(world, lease(world, token="w.aa.2"), "w.aa.2")
-    put_aside(world, old)
+    defer(world, lease(world, token="w.aa.2"), "w.aa.2")
+    defer(world, old)
     world.now += timedelta(seconds=30)
 
     assert run(world).requeued == 0
@@ -60,7 +60,7 @@ def test_what_was_lost_is_found_although_newer_requests_are_deferred(world):
     submitted(world, 3, queue=Broken())
     world.now += timedelta(seconds=30)
     submitted(world, 2)
-    put_aside(world, lease(world))
+    defer(world, lease(world))
     world.now += timedelta(seconds=30)
 
     assert run(world).requeued == 3
@@ -69,7 +69,7 @@ def test_what_was_lost_is_found_although_newer_requests_are_deferred(world):
 
 def test_a_queue_that_is_filled_again_holds_what_was_deferred_once(world):
     submitted(world, 5)
-    put_aside(world, lease(world))
+    defer(world, lease(world))
     world.queue.restart()
     world.now += timedelta(seconds=30)
 

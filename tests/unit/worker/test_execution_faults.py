@@ -294,7 +294,7 @@ def test_without_proxies_requests_wait_no_attempt_counts_and_the_timeline_says_w
 
     for _ in range(world.biz.retry.max_attempts + 1):
         report = work(world, {URLS[0]: fault})
-        assert (report.dead, report.put_aside) == (0, 1)
+        assert (report.dead, report.deferred) == (0, 1)
         found = tracked(world, ids[0])
         assert (found.state, found.attempts) == (State.PENDING, 0)
         assert "'eu'" in found.timeline[-1].why

@@ -59,7 +59,7 @@ def test_work_whose_site_is_not_known_yet_is_handed_back_with_the_rest(world):
     assert depth(world)[0] == 3
 
 
-def test_what_was_put_aside_and_is_taken_is_not_lost_when_the_queue_fails_after_it(world):
+def test_what_was_deferred_and_is_taken_is_not_lost_when_the_queue_fails_after_it(world):
     polite(world, per_second=1_000)
     [an_id] = submitted(world, URLS[0])
     leave_alone(world, "a.example", 60)
@@ -177,7 +177,7 @@ def test_a_site_that_nobody_may_ask_now_is_left_for_later_and_costs_no_attempt(w
 
     report = work(world, pages)
 
-    assert (report.put_aside, report.retried, report.dead) == (4, 0, 0)
+    assert (report.deferred, report.retried, report.dead) == (4, 0, 0)
     assert [tracked(world, an_id).attempts for an_id in ids] == [0] * 4
 
     world.now += timedelta(seconds=3_601)

@@ -54,7 +54,7 @@ def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_orde
 
     report = work(world, pages)
 
-    assert (report.done, report.put_aside, report.stopped_because) == (1, 4, "idle")
+    assert (report.done, report.deferred, report.stopped_because) == (1, 4, "idle")
     assert [state_of(world, an_id) for an_id in ids] == [State.PENDING] * 4 + [State.DONE]
     assert depth(world) == (4, 4, 0)
 
@@ -71,13 +71,13 @@ def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_orde
     assert idle(world)
 
 
-def test_two_tenants_are_put_aside_and_served_each_in_its_own_queue(world):
+def test_two_tenants_are_deferred_and_served_each_in_its_own_queue(world):
     polite(world, per_second=1_000)
     mine = submitted(world, *URLS)
     theirs = submitted(world, *URLS, tenant="acme")
     leave_alone(world, "a.example", 60)
 
-    assert work(world, {}).put_aside == 8
+    assert work(world, {}).deferred == 8
     assert depth(world) == depth(world, OTHER) == (4, 4, 0)
 
     world.now += timedelta(seconds=61)
@@ -121,7 +121,7 @@ def test_due_hosts_without_a_slot_after_all_are_asked_again_later(world):
     assert world.queue.deferred(DOCS, world.now + timedelta(seconds=300), 9)
 
 
-def test_what_was_put_aside_and_what_is_queued_come_in_one_batch_of_bounded_size(world):
+def test_what_was_deferred_and_what_is_queued_come_in_one_batch_of_bounded_size(world):
     polite(world, per_second=1_000)
     world.tree = replace(
         world.tree, stage=replace(world.tree.stage, fleet=make_tree(batch=3).stage.fleet)
@@ -175,7 +175,7 @@ def test_a_stage_without_any_queue_has_nothing_to_take(world):
     assert Parts(world).leases.take() == NOTHING
 
 
-def test_a_batch_that_is_full_of_what_was_put_aside_takes_nothing_of_the_queue(world):
+def test_a_batch_that_is_full_of_what_was_deferred_takes_nothing_of_the_queue(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS, "https://a.example/4")
     leave_alone(world, "a.example", 60)

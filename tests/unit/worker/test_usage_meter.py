@@ -256,7 +256,7 @@ def test_more_jobs_than_are_measured_at_once_count_as_none() -> None:
     assert sorted(bench.reported()) == ["four"]
 
 
-def test_what_is_put_aside_or_given_up_in_the_middle_is_no_request(bench: Bench) -> None:
+def test_what_is_deferred_or_given_up_in_the_middle_is_no_request(bench: Bench) -> None:
     bench.begin().end(Waiting("a.example", [], START, "robots"))
     bench.begin().cancel()
     bench.passes(1)

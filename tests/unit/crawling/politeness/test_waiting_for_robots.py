@@ -55,7 +55,7 @@ def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an
     ids = submitted(world, *URLS)
     pages: dict[str, object] = dict.fromkeys(URLS, b"x") | {ROBOTS: ALLOWED}
     leave_alone(world, "a.example", 60)
-    assert work(world, pages).put_aside == 4
+    assert work(world, pages).deferred == 4
     asked = []
 
     for _ in range(6):
@@ -94,7 +94,7 @@ def test_rules_that_expired_when_a_page_begins_cost_it_its_slot_and_no_attempt(w
     report = work(world, {}, fetcher=fetcher)
 
     assert [body.url for body in fetcher.asked] == [ROBOTS]
-    assert (report.put_aside, report.retried, report.dead) == (1, 0, 0)
+    assert (report.deferred, report.retried, report.dead) == (1, 0, 0)
     found = tracked(world, an_id)
     assert (found.state, found.attempts) == (State.PENDING, 0)
     assert found.timeline[-1].why == reason("robots")
@@ -104,7 +104,7 @@ def test_rules_that_expired_when_a_page_begins_cost_it_its_slot_and_no_attempt(w
     assert work(world, {SECURE: b"x"}).done == 1
 
 
-def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
+def test_a_page_that_cannot_be_deferred_is_left_to_its_lease(world):
     nearly_over(world)
     [an_id] = submitted(world, SECURE)
 
@@ -115,7 +115,7 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
 
     report = work(world, {}, fetcher=Late({}), store=Failing(world.store, release=1))
 
-    assert (report.put_aside, report.retried, report.dead) == (0, 0, 0)
+    assert (report.deferred, report.retried, report.dead) == (0, 0, 0)
     assert state_of(world, an_id) is State.LEASED
     assert any("release: no answer" in warning for warning in world.warnings)
 

@@ -155,13 +155,12 @@ def is_fresh(scaling_state: ScalingState) -> bool:
 class WorkReport(msgspec.Struct, kw_only=True):
     """Counts of one consumer invocation and where its time went, phase by phase in seconds.
 
-    ``put_aside`` had no turn at their host yet, ``saved`` were answered with 304, ``links`` is how
+    ``deferred`` had no slot at their host yet, ``saved`` were answered with 304, ``links`` is how
     many new ones were found to go on with, ``items`` how many came from data queues, ``tasks`` how
-    many it made of jobs. ``lost`` were
-    another's before their outcome could be written, ``left`` could not be begun or written for want
-    of their node; both are done again. ``cancelled`` were let go with their job. ``buried`` are
-    other workers that it found dead. Phases overlap: a worker fetches many pages at once, so
-    ``fetch`` is the sum over pages.
+    many it made of jobs. ``lost`` were another's before their outcome could be written, ``left``
+    could not be begun or written for want of their node; both are done again. ``cancelled`` were
+    let go with their job. ``buried`` are other workers that it found dead. Phases overlap: a worker
+    fetches many pages at once, so ``fetch`` is the sum over pages.
     """
 
     worker: str
@@ -171,7 +170,7 @@ class WorkReport(msgspec.Struct, kw_only=True):
     dead: int = 0
     skipped: int = 0
     handed_back: int = 0
-    put_aside: int = 0
+    deferred: int = msgspec.field(name="put_aside", default=0)
     saved: int = 0
     links: int = 0
     items: int = 0

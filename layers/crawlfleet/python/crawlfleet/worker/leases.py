@@ -29,7 +29,6 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.lookup import biz_of, served_queues
 from crawlfleet.crawling.politeness.client import Waiting, reason
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
@@ -44,8 +43,6 @@ from crawlfleet.requests.outcomes import Done, LeasedRequest, Outcome, Retry, Se
 from crawlfleet.worker.affinity import HostAffinity
 from crawlfleet.worker.in_flight import UnconfirmedLeases, by_queue, entries_by_token
 from crawlfleet.worker.session import Session
-
-_NO_WORD: Final = "handed back: whose turn it is could not be told"
 
 
 class Taken(NamedTuple):
@@ -141,7 +138,7 @@ class Leases:
         if room <= 0:
             return taken
         try:
-            more = self._take_queued(tree, queue_key, biz, room)
+            more = self._take_queued(queue_key, biz, room)
         except Exception as error:
             if not taken.leased:
                 raise
@@ -151,7 +148,7 @@ class Leases:
             return taken
         return Taken([*taken.leased, *more.leased], taken.entries + more.entries)
 
-    def _take_queued(self, tree: Tree, queue_key: QueueKey, biz: Biz, count: int) -> Taken:
+    def _take_queued(self, queue_key: QueueKey, biz: Biz, count: int) -> Taken:
         """Lease the next entries of the queue; those of hosts without a slot are deferred."""
         started = self._now()
         token, now, until = self._token(), *self._term()
@@ -165,9 +162,9 @@ class Leases:
         self._account.add(queue_key, "claim", self._now() - leased_at)
         known = [one for one in leased if self._robots.knows(one)]
         if len(known) == len(leased):
-            return Taken(self._admit(tree, queue_key, biz, leased), len(entries))
+            return Taken(self.admit(queue_key, biz, leased), len(entries))
         unknown = [one for one in leased if one not in set(known)]
-        granted = self._admit_beside(tree, queue_key, biz, known, unknown)
+        granted = self.admit(queue_key, biz, known, unknown)
         return Taken([*granted, *unknown], len(entries))
 
     def _take_deferred(self, tree: Tree, queue_key: QueueKey, biz: Biz) -> Taken:
@@ -179,10 +176,10 @@ class Leases:
         if not deferred:
             return NOTHING
         each = max(1, self._limits.batch // len(deferred))
-        turns = self._politeness.ask(
+        slots = self._politeness.ask(
             tree, queue_key, biz, {one.host: min(one.count, each) for one in deferred}
         )
-        wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
+        wanted = [(host, granted.count, granted.again_at) for host, granted in slots.items()]
         with self._unconfirmed.asking(queue_key, token, until):
             found = self._services.queue.lease_deferred(queue_key, token, wanted, until, biz.ageing)
         leased_at = self._now()
@@ -196,8 +193,8 @@ class Leases:
         for one in leased:
             by_host[one.host[0]].append(one)
         for host, part in by_host.items():
-            if host in turns:
-                turns[host].give(part)
+            if host in slots:
+                slots[host].give(part)
         for one in leased:
             one.to_learn = not self._robots.knows(one)
         # A host's name is spelled alike here and there; one that is not would wait for ever.
@@ -205,42 +202,30 @@ class Leases:
         if not without_slot:
             return Taken(leased, len(entries))
         granted = [one for one in leased if one.slot_at is not None]
-        more = self._admit_beside(tree, queue_key, biz, without_slot, granted)
+        more = self.admit(queue_key, biz, without_slot, granted)
         return Taken([*granted, *more], len(entries))
 
     def admit(
-        self, queue_key: QueueKey, biz: Biz, leased: Sequence[LeasedRequest]
-    ) -> list[LeasedRequest]:
-        """Return those that have a slot at their host; defer the others."""
-        return self._admit(self._services.config.current(), queue_key, biz, leased)
-
-    def _admit_beside(
         self,
-        tree: Tree,
         queue_key: QueueKey,
         biz: Biz,
         leased: Sequence[LeasedRequest],
-        others: Sequence[LeasedRequest],
+        others: Sequence[LeasedRequest] = (),
     ) -> list[LeasedRequest]:
-        """Admit some of what was claimed; where that fails, release the others too."""
-        try:
-            return self._admit(tree, queue_key, biz, leased)
-        except Exception:
-            self.release(queue_key, biz, [one.claim for one in others], _NO_WORD)
-            raise
+        """Return those that have a slot at their host; defer the rest.
 
-    def _admit(
-        self, tree: Tree, queue_key: QueueKey, biz: Biz, leased: Sequence[LeasedRequest]
-    ) -> list[LeasedRequest]:
+        Where that fails ``others`` that were claimed with them are released, too.
+        """
         if not leased:
             return []
-        started = self._now()
+        started, tree = self._now(), self._services.config.current()
         try:
             granted, waiting = self._politeness.share_out(tree, queue_key, biz, leased)
             if waiting:
                 self.defer(queue_key, biz, waiting)
         except Exception:
-            self.release(queue_key, biz, [one.claim for one in leased], _NO_WORD)
+            why = "handed back: whose turn it is could not be told"
+            self.release(queue_key, biz, [one.claim for one in (*leased, *others)], why)
             raise
         self._account.add(queue_key, "turn", self._now() - started)
         return granted
@@ -257,7 +242,7 @@ class Leases:
                 by_token[token].append((part.host, part.until, entries))
         for why, claims in by_why.items():
             self._services.store.release(queue_key, biz, claims, self._id, why, now)
-            self._report.put_aside += len(claims)
+            self._report.deferred += len(claims)
         for token, hosts in by_token.items():
             self._services.queue.defer(queue_key, token, hosts)
 
@@ -280,10 +265,11 @@ class Leases:
             self._let_go(queue_key, biz, token, [e for e in entries if e.id not in won])
         ends_at = self._now() + (until - self._services.clock()).total_seconds()
         try:
-            leased = [
-                LeasedRequest(queue_key, biz, claim, self._rule(queue_key, claim), ends_at)
-                for claim in claims
-            ]
+            leased = []
+            for claim in claims:
+                body = claim.request.body
+                rule = self._services.rules.frozen(queue_key, body.rule, body.rule_version)
+                leased.append(LeasedRequest(queue_key, biz, claim, rule, ends_at))
         except Exception:
             self.release(queue_key, biz, claims, "handed back: its rule could not be looked up")
             raise
@@ -322,10 +308,6 @@ class Leases:
             self._services.queue.finish(queue_key, token, dropped, 0, self._services.clock())
         except Exception as error:  # noqa: BLE001  the lease in Redis ends by itself
             warn("entries that were not won could not be let go", error)
-
-    def _rule(self, queue_key: QueueKey, claim: Claim) -> Rule | Spider | None:
-        body = claim.request.body
-        return self._services.rules.frozen(queue_key, body.rule, body.rule_version)
 
     def settle(
         self, queue_key: QueueKey, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
