@@ -11,15 +11,15 @@ threads. MongoDB is written first, Redis follows. How a lease goes, and every wa
 
     settled     its outcome is written; Redis finishes or delays the entry: Leases.settle
     deferred    no slot at its host yet: pending in the list of the host: Leases.defer
-    handed back pending, and the next of its queue: the worker ends, is cut off, or Redis has no
-                word on whose slot it is: Leases.release
+    released    pending, and the next of its queue: the worker ends, is cut off, or Redis does not
+                say whose slot it is: Leases.release
     forgotten   its job is cancelled; MongoDB has it as cancelled, or will: Leases.forget
     unconfirmed the answer to the lease was lost; returned by UnconfirmedLeases
     lost        renewing has found that it is another's: Ownership drops it, nothing is written
     left        its node does not answer, so nobody knows: it ends by itself, others claim it
     reclaimed   its worker died: the reaper revokes it (fleet.recovery.reaper)
 
-docs/how-it-works/leases.md draws this.
+docs/how-it-works/architecture.md draws this.
 """
 
 import secrets
