@@ -46,7 +46,8 @@ from crawlfleet.fleet.models import Remaining
 from crawlfleet.jobs.bidding.listing import Step, decide, noted
 from crawlfleet.jobs.bidding.models import Application, Decline, Probe, WhyNot
 from crawlfleet.jobs.bidding.selection import after, award, fits
-from crawlfleet.jobs.usage import JobDemand, Usage, learn
+from crawlfleet.jobs.models import JobDemand, Usage
+from crawlfleet.jobs.usage import learn
 
 READ_SECONDS: Final = 5.0
 RESTART_SECONDS: Final = 5.0

@@ -11,8 +11,8 @@ import msgspec
 
 from crawlfleet.fleet.models import Remaining
 from crawlfleet.jobs.bidding.models import Note
+from crawlfleet.jobs.models import Usage
 from crawlfleet.jobs.spiders.models import LinkNeeds
-from crawlfleet.jobs.usage import Usage
 
 REGIONS: Final = 4
 SITES: Final = 24

@@ -18,11 +18,10 @@ from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, PAGE_RULE, QUEUE_KEY, TENANT, BenchParts, tree_of
 from crawlfleet.apps.context import now
 from crawlfleet.config.documents.biz import IntakeLimits, Tree
-from crawlfleet.jobs.expansion import ExpandingPorts, expand
+from crawlfleet.jobs.expansion import JobExpansion
 from crawlfleet.jobs.models import Job, JobState
 from crawlfleet.jobs.mongo.store import MongoJobs
-from crawlfleet.jobs.spiders.models import Range, Start
-from crawlfleet.jobs.spiders.starts import url_at
+from crawlfleet.jobs.spiders.models import Range, Start, url_at
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.routing import all_shards
@@ -101,7 +100,7 @@ def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:
 
 def _expand(parts: BenchParts, start: Start, size: int) -> dict[str, float]:
     jobs, tree = MongoJobs(parts.nodes), parts.config.current()
-    ports = ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=_ports(parts))
+    ports = JobExpansion(jobs=jobs, ledgers=parts.ledgers, submission=_ports(parts))
     job = jobs.create(_job(start, size))
     memory: list[float] = []
 
@@ -113,7 +112,7 @@ def _expand(parts: BenchParts, start: Start, size: int) -> dict[str, float]:
 
     gc.collect()
     clock, cpu = time.perf_counter(), time.process_time()
-    expand(ports, tree, now, time_left)
+    ports.expand(tree, now, time_left)
     found = _rates(size, time.perf_counter() - clock, time.process_time() - cpu)
     found["rss_mb_after_a_tenth"] = max(memory[: max(1, len(memory) // 10)])
     found["rss_mb_after_all"] = max(*memory, rss_mb())

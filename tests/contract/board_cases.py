@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tests.kit.bidding import Applied, Decline, Offer, Offered, WhyNot
+from tests.kit.bidding import Applied, Decline, JobListing, ListingResult, WhyNot
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAIT = timedelta(seconds=30)
@@ -10,13 +10,13 @@ WINDOW = timedelta(seconds=1)
 SOON = NOW + timedelta(seconds=10)
 
 
-def an_offer(job, tenant="acme", biz="docs", **fields):
-    return Offer(tenant=tenant, biz=biz, job=job, **fields)
+def a_listing(job, tenant="acme", biz="docs", **fields):
+    return JobListing(tenant=tenant, biz=biz, job=job, **fields)
 
 
-def offer(board, *jobs, now=NOW, **fields):
+def list_jobs(board, *jobs, now=NOW, **fields):
     for job in jobs:
-        assert board.offer(an_offer(job, **fields), now, WAIT) is Offered.OFFERED
+        assert board.add(a_listing(job, **fields), now, WAIT) is ListingResult.LISTED
 
 
 def won(board, key, worker, *, until=SOON):

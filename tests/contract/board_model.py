@@ -1,6 +1,6 @@
 """The board as its contract tells it: every question is answered by looking at everything."""
 
-from tests.kit.bidding import GAIN_MS, SCALE, Applied, Offered
+from tests.kit.bidding import GAIN_MS, SCALE, Applied, ListingResult
 
 
 class Model:
@@ -15,11 +15,11 @@ class Model:
         #: All that ever came and went, for what must never be lost or doubled.
         self.taken_off = []
 
-    def offer(self, key, priority, weight, pool, ago, now, wait):
+    def add(self, key, priority, weight, pool, ago, now, wait):
         if key in self.jobs:
-            return Offered.STANDING
+            return ListingResult.STANDING
         if key in self.begun and self.begun[key][1] > now - 60:
-            return Offered.BEGUN
+            return ListingResult.BEGUN
         if not self.of(key[0]):
             self.passes[key[0]] = max(self.passes.get(key[0], 0), self.served)
         self.jobs[key] = {
@@ -35,7 +35,7 @@ class Model:
             "number": None,
         }
         self.begun.pop(key, None)
-        return Offered.OFFERED
+        return ListingResult.LISTED
 
     def of(self, tenant):
         return [one for key, one in self.jobs.items() if key[0] == tenant]

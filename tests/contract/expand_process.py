@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tests.contract.seed_process import BIZ, Ids, wake
 from tests.kit.config import Stage, Tenant, Tree
 from tests.kit.fleet import RedisWorkers
-from tests.kit.jobs import ExpandingPorts, MongoJobs, expand
+from tests.kit.jobs import JobExpansion, MongoJobs
 from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
 from tests.kit.mongo_nodes import NodesOnOneServer
@@ -48,7 +48,7 @@ class Reported:
 
 def ports(
     redis: RedisConnection, nodes: NodesOnOneServer, tenant: str, number: int
-) -> ExpandingPorts:
+) -> JobExpansion:
     waker = type("Waker", (), {"wake": staticmethod(wake)})()
     submission = {
         "ids": Ids(number),
@@ -61,7 +61,7 @@ def ports(
         "waker": waker,
     }
     reported = {name: Reported(name, port) for name, port in submission.items()}
-    return ExpandingPorts(
+    return JobExpansion(
         jobs=Reported("jobs", MongoJobs(nodes)),
         ledgers=Reported("ledgers", MongoLedgers(nodes)),
         submission=Submissions(**reported),
@@ -77,7 +77,7 @@ def main() -> None:
     nodes = NodesOnOneServer(mongo_uri, control)
     with RedisConnection(redis_url) as redis:
         expander = ports(redis, nodes, tenant, int(number))
-        done = expand(expander, tree, lambda: datetime.now(UTC), lambda: 60.0)
+        done = expander.expand(tree, lambda: datetime.now(UTC), lambda: 60.0)
     nodes.close()
     report(f"done {done.batches}")
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from tests.contract.store_cases import NOW
-from tests.kit.jobs import Job, JobState, JobStore, TaskBatch
+from tests.kit.jobs import Job, JobState, MongoJobs, TaskBatch
 from tests.kit.spiders import Range, Start, size
 
 SECOND = timedelta(seconds=1)
@@ -37,12 +37,12 @@ def names(found: list[Job]) -> list[str]:
     return [job.name for job in found]
 
 
-def of_biz(jobs: JobStore, tenant: str, **changes: object) -> list[str]:
+def of_biz(jobs: MongoJobs, tenant: str, **changes: object) -> list[str]:
     asked: dict = {"states": (), "spider": None, "schedule": None, "after": None, "limit": 100}
     return names(jobs.of_biz(tenant, "docs", **{**asked, **changes}))
 
 
-def expanded(jobs: JobStore, job: Job, upto: int) -> Job:
+def expanded(jobs: MongoJobs, job: Job, upto: int) -> Job:
     """The job with so many of its tasks stored."""
     while job.expanded < upto:
         batch = a_batch(job.expanded, min(1_000, upto - job.expanded))

@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.contract.store_cases import a_biz
-from tests.kit.bidding import Decline, Offer, Probe, ProbeKey, RedisBoard, RedisProbeCache, WhyNot
+from tests.kit.bidding import (
+    Decline,
+    JobListing,
+    Probe,
+    ProbeKey,
+    RedisBoard,
+    RedisProbeCache,
+    WhyNot,
+)
 from tests.kit.broken_servers import broken_server
 from tests.kit.config import IntakeLimits
 from tests.kit.fetching import RedisSessions
@@ -52,7 +60,7 @@ ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1
 REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
 
 STAFF = ScalingTarget(needed=1, kept=1, at_ms=1)
-OFFER = Offer(tenant="acme", biz="docs", job="june")
+LISTING = JobListing(tenant="acme", biz="docs", job="june")
 WHY = Decline(kind=WhyNot.LACKS, lowered=0, why="why")
 WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
 
@@ -140,22 +148,22 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "add seen": lambda it: RedisSeedFilter(it).add(QUEUE_KEY, A_BIZ, FOREVER, [b"k" * 16]),
     "size of a filter": lambda it: RedisSeedFilter(it).size(QUEUE_KEY, "forever"),
     "drop a filter": lambda it: RedisSeedFilter(it).drop(QUEUE_KEY, "forever"),
-    "offer a job": lambda it: RedisBoard(it).offer(OFFER, NOW, SECOND),
+    "list a job": lambda it: RedisBoard(it).add(LISTING, NOW, SECOND),
     "head of the board": lambda it: RedisBoard(it).head("main", 9),
-    "apply": lambda it: RedisBoard(it).apply("a", OFFER.key, b"{}", NOW, SECOND),
+    "apply": lambda it: RedisBoard(it).apply("a", LISTING.key, b"{}", NOW, SECOND),
     "held": lambda it: RedisBoard(it).held("a"),
     "retract": lambda it: RedisBoard(it).retract("a", NOW, SECOND),
-    "decline": lambda it: RedisBoard(it).decline("main", {OFFER.key: WHY}, NOW),
+    "decline": lambda it: RedisBoard(it).decline("main", {LISTING.key: WHY}, NOW),
     "due windows": lambda it: RedisBoard(it).due_windows(NOW, 9),
     "due waits": lambda it: RedisBoard(it).due_waits(NOW, 9),
-    "read a job": lambda it: RedisBoard(it).read(OFFER.key),
-    "award": lambda it: RedisBoard(it).award(OFFER.key, 1, "a", NOW),
-    "acknowledge": lambda it: RedisBoard(it).acknowledge("a", OFFER.key, 1, NOW),
+    "read a job": lambda it: RedisBoard(it).read(LISTING.key),
+    "award": lambda it: RedisBoard(it).award(LISTING.key, 1, "a", NOW),
+    "acknowledge": lambda it: RedisBoard(it).acknowledge("a", LISTING.key, 1, NOW),
     "lapse": lambda it: RedisBoard(it).lapse(NOW, SECOND, 9),
-    "lower": lambda it: RedisBoard(it).lower(OFFER.key, 0, NOW, SECOND),
-    "withdraw": lambda it: RedisBoard(it).withdraw(OFFER.key),
+    "lower": lambda it: RedisBoard(it).lower(LISTING.key, 0, NOW, SECOND),
+    "withdraw": lambda it: RedisBoard(it).withdraw(LISTING.key),
     "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
-    "missing jobs": lambda it: RedisBoard(it).missing([OFFER.key]),
+    "missing jobs": lambda it: RedisBoard(it).missing([LISTING.key]),
     "look at a way": lambda it: RedisProbeCache(it).look(WAY, "a", SECOND),
     "save a way": lambda it: RedisProbeCache(it).save(WAY, "a", Probe(at=NOW), SECOND),
     "release a way": lambda it: RedisProbeCache(it).release(WAY, "a"),

@@ -15,10 +15,10 @@ from tests.kit.bidding import (
     Bid,
     Decline,
     JobKey,
+    JobListing,
+    ListingResult,
     ListingState,
     Note,
-    Offer,
-    Offered,
     Probe,
     ProbeKey,
     Standing,
@@ -42,7 +42,7 @@ class _Job:
 
 
 class MemoryBoard:
-    """A ``JobBoard`` that lives as long as it is held; thread-safe."""
+    """A ``RedisBoard`` that lives as long as it is held; thread-safe."""
 
     def __init__(self, *, room: bounds.BoardBounds | None = None) -> None:
         self._bounds = room or bounds.BoardBounds()
@@ -59,34 +59,34 @@ class MemoryBoard:
 
     # ---- jobs come and go
 
-    def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
-        bounds.check_listing(offer)
-        since_ms, tenant = to_ms(offer.since or now), offer.tenant
+    def add(self, listing: JobListing, now: datetime, wait: timedelta) -> ListingResult:
+        bounds.check_listing(listing)
+        since_ms, tenant = to_ms(listing.since or now), listing.tenant
         with self._lock:
-            if offer.key in self._jobs:
-                return Offered.STANDING
-            begun = self._begun.get(offer.key)
+            if listing.key in self._jobs:
+                return ListingResult.STANDING
+            begun = self._begun.get(listing.key)
             if begun is not None and begun[2] > to_ms(now - bounds.BEGUN):
-                return Offered.BEGUN
+                return ListingResult.BEGUN
             has = self._counts.get(tenant, 0)
             if has >= self._bounds.room(len(self._counts) + (has == 0)):
-                return Offered.FULL
+                return ListingResult.FULL
             pools = {pool for pool, _ in self._queues}
-            if offer.pool not in pools and len(pools) >= self._bounds.most_pools:
-                return Offered.FULL
+            if listing.pool not in pools and len(pools) >= self._bounds.most_pools:
+                return ListingResult.FULL
             if has == 0:
                 self._passes[tenant] = max(self._passes.get(tenant, 0), self._served)
             self._counts[tenant] = has + 1
-            self._begun.pop(offer.key, None)
+            self._begun.pop(listing.key, None)
             standing = Standing(
-                offer=replace(offer, since=from_ms(since_ms)),
+                listing=replace(listing, since=from_ms(since_ms)),
                 state=ListingState.WAITING,
                 version=next(self._serial),
                 until=from_ms(to_ms(now + wait)),
             )
-            job = self._jobs[offer.key] = _Job(standing, bounds.rank(since_ms, offer.priority))
+            job = self._jobs[listing.key] = _Job(standing, bounds.rank(since_ms, listing.priority))
             self._put_in_queue(job)
-            return Offered.OFFERED
+            return ListingResult.LISTED
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         return self._to_the_tail(job, lowered, now, wait, 1, stays=False)
@@ -103,14 +103,14 @@ class MemoryBoard:
             one = self._jobs.get(job)
             if one is None or one.standing.state != ListingState.WAITING:
                 return False
-            if one.standing.offer.lowered != lowered:
+            if one.standing.listing.lowered != lowered:
                 return False
             if not stays:
                 self._take_from_queue(one)
                 one.rank = bounds.rank(to_ms(now), 0)
                 self._put_in_queue(one)
-            offer = replace(one.standing.offer, lowered=lowered + more)
-            self._note(one, offer=offer, until=now + wait)
+            listing = replace(one.standing.listing, lowered=lowered + more)
+            self._note(one, listing=listing, until=now + wait)
             return True
 
     def withdraw(self, job: JobKey) -> bool:
@@ -127,16 +127,16 @@ class MemoryBoard:
             return True
 
     def drop(self, tenant: str, biz: str, limit: int) -> int:
-        return sum(self.withdraw(one.offer.key) for one in self.stands(tenant, biz, None, limit))
+        return sum(self.withdraw(one.listing.key) for one in self.stands(tenant, biz, None, limit))
 
     # ---- workers
 
-    def head(self, pool: str, limit: int, first: int = 0) -> list[Offer]:
+    def head(self, pool: str, limit: int, first: int = 0) -> list[JobListing]:
         first = max(0, first)
         last = min(first + min(limit, bounds.MOST_READ), bounds.DEEPEST)
         with self._lock:
             return [
-                one.standing.offer for one in islice(self._order(pool), first, max(first, last))
+                one.standing.listing for one in islice(self._order(pool), first, max(first, last))
             ]
 
     def apply(
@@ -214,9 +214,9 @@ class MemoryBoard:
             if one is None or one.standing.version != version or worker not in one.bids:
                 return None
             self._take_from_queue(one)
-            offer = one.standing.offer
-            self._served = max(self._served, self._passes[offer.tenant])
-            self._passes[offer.tenant] += bounds.turn(offer.weight)
+            listing = one.standing.listing
+            self._served = max(self._served, self._passes[listing.tenant])
+            self._passes[listing.tenant] += bounds.turn(listing.weight)
             self._free(one)
             self._workers[worker] = job
             self._note(
@@ -288,7 +288,7 @@ class MemoryBoard:
             entry = next(lists[tenant], None)
             if entry is not None:
                 one = self._jobs[bounds.key_of(entry[1])]
-                heapq.heappush(ahead, (moved + bounds.turn(one.standing.offer.weight), tenant))
+                heapq.heappush(ahead, (moved + bounds.turn(one.standing.listing.weight), tenant))
                 yield one
 
     def _due(self, state: ListingState, now_ms: int, limit: int) -> list[JobKey]:
@@ -306,16 +306,16 @@ class MemoryBoard:
         one.standing = replace(one.standing, version=next(self._serial), **changes)
 
     def _put_in_queue(self, one: _Job) -> None:
-        offer = one.standing.offer
-        place = (one.rank, bounds.name_of(offer.key))
-        insort(self._queues.setdefault((offer.pool, offer.tenant), []), place)
+        listing = one.standing.listing
+        place = (one.rank, bounds.name_of(listing.key))
+        insort(self._queues.setdefault((listing.pool, listing.tenant), []), place)
 
     def _take_from_queue(self, one: _Job) -> None:
-        offer = one.standing.offer
-        queue = self._queues[offer.pool, offer.tenant]
-        del queue[bisect_left(queue, (one.rank, bounds.name_of(offer.key)))]
+        listing = one.standing.listing
+        queue = self._queues[listing.pool, listing.tenant]
+        del queue[bisect_left(queue, (one.rank, bounds.name_of(listing.key)))]
         if not queue:
-            del self._queues[offer.pool, offer.tenant]
+            del self._queues[listing.pool, listing.tenant]
 
     def _free(self, one: _Job) -> None:
         for worker in one.bids:
@@ -323,16 +323,18 @@ class MemoryBoard:
         one.bids = {}
 
     def _take_back(self, one: _Job, wait_until: datetime) -> None:
-        offer = one.standing.offer
+        listing = one.standing.listing
         self._workers.pop(one.standing.worker or "", None)
-        self._passes[offer.tenant] = max(0, self._passes[offer.tenant] - bounds.turn(offer.weight))
-        heads = [queue[0][0] - 1 for (_, of), queue in self._queues.items() if of == offer.tenant]
+        self._passes[listing.tenant] = max(
+            0, self._passes[listing.tenant] - bounds.turn(listing.weight)
+        )
+        heads = [queue[0][0] - 1 for (_, of), queue in self._queues.items() if of == listing.tenant]
         one.rank = max(0, min([one.rank, *heads]))
         self._note(one, state=ListingState.WAITING, until=wait_until, worker=None, number=None)
         self._put_in_queue(one)
 
     def _take_off(self, one: _Job) -> None:
-        key = one.standing.offer.key
+        key = one.standing.listing.key
         del self._jobs[key]
         self._counts[key[0]] -= 1
         if not self._counts[key[0]]:
@@ -350,8 +352,8 @@ def _seen(one: _Job) -> Standing:
     return replace(one.standing, applications=len(one.bids), why_not=dict(one.notes))
 
 
-class MemoryProbes:
-    """A ``ProbeBook`` that lives as long as it is held.
+class MemoryProbeCache:
+    """A ``RedisProbeCache`` that lives as long as it is held.
 
     Args:
         steady: Seconds since some moment.
@@ -363,7 +365,7 @@ class MemoryProbes:
         self._known: dict[ProbeKey, tuple[Probe, float]] = {}
         self._asking: dict[ProbeKey, tuple[str, float]] = {}
 
-    def look(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
+    def get_or_claim(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
         with self._lock:
             now = self._steady()
             self._forget(now)
@@ -390,7 +392,7 @@ class MemoryProbes:
 
 
 class MemoryProber:
-    """A ``Prober`` of ways that are told by URL.
+    """A ``HttpProber`` of links that are given by URL.
 
     ``asked`` lists what was asked for, with its limits and errand.
     """

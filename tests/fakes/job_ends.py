@@ -23,7 +23,6 @@ from tests.kit.jobs import (
     RunPart,
     RunRecord,
     together,
-    was_closed,
 )
 from tests.kit.kernel import Clock, from_ms, to_ms
 
@@ -67,7 +66,7 @@ class MemoryDemands:
             standing = self._runs.get(key)
             if standing is None or standing.closed or standing.ended_at != run.ended_at:
                 return
-            if was_closed(run):
+            if run.was_closed:
                 self._runs[key] = replace(standing, closed=True, retries=run.retries - 1)
             else:
                 del self._runs[key]
@@ -133,8 +132,8 @@ class MemoryDemands:
                 del self._runs[key]
 
 
-class MemoryLostJobs:
-    """In-memory ``LostJobs`` on the jobs of a MemoryJobs."""
+class MemoryOrphanedJobs:
+    """In-memory ``MongoOrphanedJobs`` on the jobs of a MemoryJobs."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs
@@ -146,7 +145,7 @@ class MemoryLostJobs:
             every = kept._jobs.values()
             return sorted({job.key[:2] for job in every if job.state not in ENDED})
 
-    def lose(self, tenant: str, biz: str, now: datetime, before: datetime, limit: int) -> int:
+    def end(self, tenant: str, biz: str, now: datetime, before: datetime, limit: int) -> int:
         kept, at = self._jobs, from_ms(to_ms(now))
         with kept._lock:
             found = self._open(tenant, biz)
@@ -166,7 +165,7 @@ class MemoryLostJobs:
                 )
             return len(over)
 
-    def find(self, tenant: str, biz: str) -> None:
+    def clear(self, tenant: str, biz: str) -> None:
         kept = self._jobs
         with kept._lock:
             for job in self._open(tenant, biz):
@@ -203,7 +202,7 @@ class MemoryCancellations:
                 kept[job] = now
             self._announced = dict(list(kept.items())[-MOST_ANNOUNCED:])
 
-    def heard(self, since: int = 0) -> Announced:
+    def announced(self, since: int = 0) -> Announced:
         with self._lock:
             now = to_ms(self._clock())
             oldest = now - int(ANNOUNCED_SECONDS * 1000)

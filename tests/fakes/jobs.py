@@ -215,6 +215,13 @@ class MemoryJobs:
         turns = chain.from_iterable(zip_longest(*each))
         return [_brief(one[2]) for one in turns if one is not None][:limit]
 
+    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
+        found = {name: self.get(tenant, biz, name) for name in names}
+        return {name: job.state for name, job in found.items() if job is not None}
+
+    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
+        return cancelled(self.states(tenant, biz, names))
+
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         with self._lock:
             found = self._jobs.get(job.key)
@@ -264,7 +271,7 @@ class MemoryJobs:
             found = self._jobs[found.key] = _cancelled(found, _ms(now))
             return found
 
-    def look(
+    def reschedule(
         self,
         job: Job,
         now: datetime,
@@ -379,17 +386,3 @@ class MemoryJobReopening:
                 )
                 kept._jobs[found.key] = found
             return found
-
-
-class MemoryJobStates:
-    """In-memory ``JobStates`` on the jobs of a MemoryJobs."""
-
-    def __init__(self, jobs: MemoryJobs) -> None:
-        self._jobs = jobs
-
-    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
-        found = {name: self._jobs.get(tenant, biz, name) for name in names}
-        return {name: job.state for name, job in found.items() if job is not None}
-
-    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
-        return cancelled(self.states(tenant, biz, names))

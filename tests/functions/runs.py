@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-from tests.kit.jobs import DemandStore, JobDemand, RunFigures, RunPart, RunRecord, Usage, learn
+from tests.kit.jobs import JobDemand, MongoDemands, RunFigures, RunPart, RunRecord, Usage, learn
 from tests.kit.kernel import from_ms, to_ms
 
 
-def a_learnt_run(demands: DemandStore, tenant: str, job: str, spider: str = "page") -> None:
+def a_learnt_run(demands: MongoDemands, tenant: str, job: str, spider: str = "page") -> None:
     """Measured, ended, closed and learnt from."""
     now = from_ms(to_ms(datetime.now(UTC)))
     figures = RunFigures(seconds=5.0, bytes=500, workers=1, began_at=now, ended_at=now)

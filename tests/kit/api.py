@@ -27,7 +27,7 @@ from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.records import coverage
 from crawlfleet.crawling.recrawl import service as recrawl
-from crawlfleet.jobs.schedules import service as schedules
+from crawlfleet.jobs.schedules.service import ScheduleService
 from crawlfleet.monitoring import fleet_view as fleet
 from crawlfleet.monitoring.explain import service as explain
 from crawlfleet.requests.dead_letters.service import DeadLetters
@@ -41,6 +41,7 @@ SERVICE_CLASSES: Final = {
     "submission": Submissions,
     "tracking": Tracking,
     "dead_letters": DeadLetters,
+    "schedules": ScheduleService,
 }
 
 #: By a test's name of it: where the API finds the function that answers a call.
@@ -67,7 +68,7 @@ SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "forget_seed": (seeds, "forget_seed"),
     "forget_seeds": (seeds, "forget_seeds"),
     "forget_those": (seeds, "forget_those"),
-    "list_schedules": (schedules, "list_schedules"),
+    "list_schedules": (ScheduleService, "of_biz"),
     "visit": (recrawl, "get_visit"),
     "visit_totals": (recrawl, "totals"),
     "coverage": (coverage, "coverage"),

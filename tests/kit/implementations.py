@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from tests.fakes.bidding import MemoryBoard, MemoryProbes
+from tests.fakes.bidding import MemoryBoard, MemoryProbeCache
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.fetching import MemorySessions
 from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryTicks, MemoryWorkers
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
 from tests.fakes.ids import MemoryWorkerNumbers
 from tests.fakes.incidents import MemoryIncidentBook
-from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryLostJobs
-from tests.fakes.jobs import MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryOrphanedJobs
+from tests.fakes.jobs import MemoryJobReopening, MemoryJobs
 from tests.fakes.ledger import MemoryJournal, MemoryLedgers
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.fakes.queue import MemoryOverview, MemoryQueue
@@ -153,9 +153,11 @@ _ON_REDIS: Mapping[type, Row] = {
         _fake(MemoryScalingTargets, fleet.RedisWorkers), fleet.RedisScalingTargets, of_fleet=True
     ),
     fleet.RedisTicks: Row(_fake(MemoryTicks), fleet.RedisTicks, of_fleet=True),
-    jobs.Cancellations: Row(_fake(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
-    bidding.JobBoard: Row(_fake(MemoryBoard), bidding.RedisBoard, of_fleet=True),
-    bidding.ProbeCache: Row(_fake(MemoryProbes), bidding.RedisProbeCache),
+    jobs.RedisCancellations: Row(
+        _fake(MemoryCancellations), jobs.RedisCancellations, of_fleet=True
+    ),
+    bidding.RedisBoard: Row(_fake(MemoryBoard), bidding.RedisBoard, of_fleet=True),
+    bidding.RedisProbeCache: Row(_fake(MemoryProbeCache), bidding.RedisProbeCache),
 }
 
 _ON_MONGO: Mapping[type, Row] = {
@@ -170,13 +172,12 @@ _ON_MONGO: Mapping[type, Row] = {
     ),
     frontier.MongoSeeds: Row(_fake(MemorySeeds), frontier.MongoSeeds),
     recrawl.Visits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
-    spiders.SpiderStore: Row(_fake(MemorySpiders), spiders.MongoSpiders),
-    schedules.ScheduleStore: Row(_fake(MemorySchedules), schedules.MongoSchedules),
-    jobs.JobStore: Row(_fake(MemoryJobs), jobs.MongoJobs),
-    jobs.JobReopening: Row(_fake(MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
-    jobs.JobStates: Row(_fake(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
-    jobs.OrphanedJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoOrphanedJobs),
-    jobs.DemandStore: Row(_fake(MemoryDemands), jobs.MongoDemands),
+    spiders.MongoSpiders: Row(_fake(MemorySpiders), spiders.MongoSpiders),
+    schedules.MongoSchedules: Row(_fake(MemorySchedules), schedules.MongoSchedules),
+    jobs.MongoJobs: Row(_fake(MemoryJobs), jobs.MongoJobs),
+    jobs.MongoJobReopening: Row(_fake(MemoryJobReopening, jobs.MongoJobs), jobs.MongoJobReopening),
+    jobs.MongoOrphanedJobs: Row(_fake(MemoryOrphanedJobs, jobs.MongoJobs), jobs.MongoOrphanedJobs),
+    jobs.MongoDemands: Row(_fake(MemoryDemands), jobs.MongoDemands),
     fleet.MongoPoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
     incidents.MongoIncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),
 }

@@ -11,7 +11,7 @@ from crawlfleet.jobs.schedules.cron import (
     preview,
     problems_with,
 )
-from crawlfleet.jobs.schedules.dispatcher import OPEN_JOBS, FiringPorts, run_due, run_now
+from crawlfleet.jobs.schedules.dispatcher import OPEN_JOBS, ScheduleRunner
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
     SCAN_GAP,
@@ -20,7 +20,6 @@ from crawlfleet.jobs.schedules.models import (
     OutcomeKind,
     Overlap,
     Schedule,
-    ScheduleStore,
 )
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
-from crawlfleet.jobs.schedules.service import PlanningPorts, get_schedule, put_schedule, set_enabled
+from crawlfleet.jobs.schedules.service import ScheduleService

@@ -12,23 +12,12 @@ from crawlfleet.jobs.spiders.models import (
     Range,
     SpiderPlan,
     Start,
-)
-from crawlfleet.jobs.spiders.mongo import MongoSpiders
-from crawlfleet.jobs.spiders.service import (
-    SpiderPorts,
-    SpiderStore,
-    delete_spider,
-    get_spider,
-    list_spiders,
-    list_versions,
-    put_spider,
-)
-from crawlfleet.jobs.spiders.starts import (
     bind,
     open_places,
     places,
     problems_with,
-    refused,
     size,
     url_at,
 )
+from crawlfleet.jobs.spiders.mongo import MongoSpiders
+from crawlfleet.jobs.spiders.service import SpiderService, refused

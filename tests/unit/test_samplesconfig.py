@@ -19,7 +19,7 @@ from tests.kit.executors import check_spider
 from tests.kit.extract import RuleExtractor, check_rule
 from tests.kit.requests import Page
 from tests.kit.schedules import Schedule
-from tests.kit.spiders import SpiderPlan, SpiderPorts, put_spider
+from tests.kit.spiders import SpiderPlan, SpiderService
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"
 FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
@@ -90,11 +90,11 @@ def test_every_sample_schedule_fires_and_names_a_rule_of_its_biz(file):
 def test_every_sample_spider_is_one_that_its_biz_would_keep(file):
     tenant, biz = file.parts[-3:-1]
     tree = adopt("r", read_folder(file.parents[3]), None, {}, unchecked).tree
-    ports = SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
+    ports = SpiderService(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
     plan = msgspec.convert(msgspec.json.decode(read_file(file)), SpiderPlan)
     now = datetime(2026, 1, 1, tzinfo=UTC)
 
-    kept, new = put_spider(ports, tree, tenant, biz, file.stem, plan, {"main"}, now)
+    kept, new = ports.put(tree, tenant, biz, file.stem, plan, {"main"}, now)
 
     assert (kept.version, new) == (1, True)
 

@@ -19,12 +19,11 @@ from tests.kit.bidding import (
     Application,
     Applied,
     Awarded,
-    AwardingPorts,
-    JobBoard,
+    JobAuction,
+    ListingResult,
     ListingState,
-    Offered,
     Probe,
-    award_jobs,
+    RedisBoard,
     list_for_bids,
 )
 from tests.kit.config import BiddingTerms, Stage, Tree
@@ -51,7 +50,7 @@ class Turnless:
         pass
 
 
-board = fixture_over(JobBoard)
+board = fixture_over(RedisBoard)
 
 
 def an_application(worker: str, memory: float) -> bytes:
@@ -66,13 +65,13 @@ def an_application(worker: str, memory: float) -> bytes:
 
 
 def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
-    board: JobBoard,
+    board: RedisBoard,
 ) -> None:
     jobs, window = MemoryJobs(), timedelta(seconds=TERMS.window_seconds)
     best: dict[str, str] = {}
     for n in range(JOBS):
         job = jobs.create(a_job(f"t{n % 3}", f"j{n}", state=JobState.PLACING, created_at=NOW))
-        assert list_for_bids(board, TERMS, a_biz(), job, NOW) is Offered.OFFERED
+        assert list_for_bids(board, TERMS, a_biz(), job, NOW) is ListingResult.LISTED
         for at in range(APPLICANTS):
             worker = f"w{n}.{at}"
             said = an_application(worker, memory=1e9 * (1 + (at + n) % APPLICANTS))
@@ -81,7 +80,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     tree = Tree(revision="1", stage=Stage(bidding=TERMS), tenants={}, bizs={})
     together, said = Barrier(ROUNDS), []
     warned = Warned()
-    ports = AwardingPorts(
+    ports = JobAuction(
         jobs=jobs,
         board=board,
         demands=MemoryDemands(),
@@ -91,7 +90,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
 
     def award(number: int) -> Awarded:
         together.wait(60)
-        return award_jobs(ports, tree, f"a{number}", lambda: AFTER, lambda: 60.0)
+        return ports.run_round(tree, f"a{number}", lambda: AFTER, lambda: 60.0)
 
     with ThreadPoolExecutor(ROUNDS) as threads:
         done = list(threads.map(award, range(ROUNDS)))
@@ -102,7 +101,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     assert len({job for _, job in said}) == JOBS
     stands = [one for n in range(3) for one in board.stands(f"t{n}", None, None, JOBS)]
     assert {one.state for one in stands} == {ListingState.AWARDED}
-    assert {one.offer.job: one.worker for one in stands} == best
+    assert {one.listing.job: one.worker for one in stands} == best
     # Whoever has lost is free.
     held = [board.held(f"w{n}.{at}") for n in range(JOBS) for at in range(APPLICANTS)]
     assert sum(one is not None for one in held) == JOBS

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from tests.contract.board_model import Model
 from tests.fakes.bidding import MemoryBoard
-from tests.kit.bidding import Offer, Offered, RedisBoard
+from tests.kit.bidding import JobListing, ListingResult, RedisBoard
 from tests.kit.examples import examples
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -79,9 +79,9 @@ class BoardMachine(RuleBasedStateMachine):
         ago=st.integers(0, 3),
         wait=SECONDS,
     )
-    def offer(self, key, priority, weight, pool, ago, wait):
+    def add(self, key, priority, weight, pool, ago, wait):
         tenant, biz, job = key
-        offer = Offer(
+        listing = JobListing(
             tenant=tenant,
             biz=biz,
             job=job,
@@ -91,9 +91,9 @@ class BoardMachine(RuleBasedStateMachine):
             pool=pool,
             since=at(self.now - ago) if ago else None,
         )
-        expected = self.model.offer(key, priority, weight, pool, ago, self.now, wait)
-        self.ask(expected, lambda board: board.offer(offer, at(self.now), span(wait)))
-        if expected is Offered.OFFERED:
+        expected = self.model.add(key, priority, weight, pool, ago, self.now, wait)
+        self.ask(expected, lambda board: board.add(listing, at(self.now), span(wait)))
+        if expected is ListingResult.LISTED:
             self.offered.add(key)
             self.ended.discard(key)
 
@@ -146,7 +146,7 @@ class BoardMachine(RuleBasedStateMachine):
         numbers = []
         for n, (board, (standing, _)) in enumerate(zip(self.boards, read, strict=True)):
             won = board.award(key, standing.version, worker, at(until))
-            assert (won.offer.key, won.worker, won.until) == (key, worker, at(until))
+            assert (won.listing.key, won.worker, won.until) == (key, worker, at(until))
             assert board.award(key, standing.version, worker, at(until)) is None
             assert won.number not in self.numbers[n]
             self.numbers[n].add(won.number)
@@ -244,14 +244,14 @@ class BoardMachine(RuleBasedStateMachine):
 
 def stands(board, tenant):
     return [
-        (one.offer.key, one.state, one.offer.lowered, one.applications, one.worker)
+        (one.listing.key, one.state, one.listing.lowered, one.applications, one.worker)
         for one in board.stands(tenant, None, None, 50)
     ]
 
 
 def holding(board, worker):
     found = board.held(worker)
-    return None if found is None else (found.offer.key, found.state, found.until)
+    return None if found is None else (found.listing.key, found.state, found.until)
 
 
 @pytest.mark.hypothesis

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Cancellations, RedisCancellations
+from tests.kit.jobs import ANNOUNCED_SECONDS, MOST_ANNOUNCED, RedisCancellations
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.queue import fleet_keys
 
@@ -11,14 +11,14 @@ JUNE = ("acme", "docs", "june.2026")
 MAY = ("acme", "docs", "may-1")
 
 
-cancellations = fixture_over(Cancellations)
+cancellations = fixture_over(RedisCancellations)
 
 
 def all_heard(cancellations, since=0):
     """What a worker hears that goes on until there is nothing new."""
     found = {}
     while True:
-        jobs, reached = cancellations.heard(since)
+        jobs, reached = cancellations.announced(since)
         found |= dict.fromkeys(jobs)
         if len(jobs) < 1_000 or reached == since:
             return list(found), reached
@@ -26,39 +26,39 @@ def all_heard(cancellations, since=0):
 
 
 def test_nothing_is_heard_where_nothing_is_cancelled(cancellations):
-    jobs, reached = cancellations.heard()
+    jobs, reached = cancellations.announced()
 
     assert jobs == []
     assert reached > 0
     cancellations.announce([])
-    assert cancellations.heard().jobs == []
+    assert cancellations.announced().jobs == []
 
 
 def test_whoever_asks_from_where_it_was_misses_nothing(cancellations):
-    _, before = cancellations.heard()
+    _, before = cancellations.announced()
     cancellations.announce([JUNE])
     cancellations.announce([MAY])
 
-    jobs, reached = cancellations.heard(before)
+    jobs, reached = cancellations.announced(before)
 
     assert set(jobs) == {JUNE, MAY}
     assert reached >= before
-    assert set(cancellations.heard().jobs) == {JUNE, MAY}
+    assert set(cancellations.announced().jobs) == {JUNE, MAY}
 
 
 def test_what_is_announced_again_is_heard_again(cancellations):
     cancellations.announce([JUNE])
-    _, reached = cancellations.heard()
+    _, reached = cancellations.announced()
     cancellations.announce([JUNE])
 
-    assert cancellations.heard(reached).jobs == [JUNE]
+    assert cancellations.announced(reached).jobs == [JUNE]
 
 
 def test_a_moment_that_has_not_come_is_taken_for_the_beginning(cancellations):
     cancellations.announce([JUNE])
-    _, reached = cancellations.heard()
+    _, reached = cancellations.announced()
 
-    assert cancellations.heard(reached + 10**9).jobs == [JUNE]
+    assert cancellations.announced(reached + 10**9).jobs == [JUNE]
 
 
 def test_many_are_reported_in_several_answers(cancellations):
@@ -87,7 +87,7 @@ def test_old_announcements_go(redis_connection, tenant):
     redis_connection.client.zincrby(key, -old, "/".join(JUNE))
     redis_connection.client.zadd(key, {"acme/docs/future": 99999999999999})
 
-    assert cancellations.heard().jobs == [MAY]
+    assert cancellations.announced().jobs == [MAY]
     cancellations.announce([MAY])
     assert redis_connection.client.zrange(key, 0, -1) == [b"acme/docs/may-1"]
 
@@ -95,7 +95,7 @@ def test_old_announcements_go(redis_connection, tenant):
 def test_fleets_on_the_same_redis_hear_of_their_own_only(redis_connection, tenant):
     RedisCancellations(redis_connection, fleet=tenant).announce([JUNE])
 
-    assert RedisCancellations(redis_connection, fleet=f"{tenant}-other").heard().jobs == []
+    assert RedisCancellations(redis_connection, fleet=f"{tenant}-other").announced().jobs == []
 
 
 def test_a_full_redis_still_announces(redis_connection, tenant):
@@ -108,7 +108,7 @@ def test_a_full_redis_still_announces(redis_connection, tenant):
     finally:
         client.config_set("maxmemory", before)
 
-    assert cancellations.heard().jobs == [JUNE]
+    assert cancellations.announced().jobs == [JUNE]
 
 
 @pytest.mark.parametrize("lie", [b"june", b"a/b", b"a/b/c/d", b"\xff/\xff/\xff"])
@@ -119,4 +119,4 @@ def test_a_redis_that_says_something_else_is_as_good_as_away(redis_connection, t
     redis_connection.client.zadd(fleet_keys(tenant).cancelled, {lie: score})
 
     with pytest.raises(StoreUnavailableError):
-        cancellations.heard()
+        cancellations.announced()

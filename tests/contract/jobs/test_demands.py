@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from tests.kit.implementations import fixture_over
 from tests.kit.jobs import (
-    DemandStore,
     JobDemand,
     MongoDemands,
     RunFigures,
@@ -40,7 +39,7 @@ FIGURES = RunFigures(
 )
 
 
-store = fixture_over(DemandStore)
+store = fixture_over(MongoDemands)
 
 
 def a_part(tenant: str, part: str = "w1.1", job: str = "night", **changes: object) -> RunPart:
@@ -57,12 +56,12 @@ def unknown(tenant: str, spider: str = "pages") -> JobDemand:
     return JobDemand(tenant=tenant, biz="shop", spider=spider)
 
 
-def open_runs(store: DemandStore, tenant: str, before: datetime = NOW + SECOND) -> list[str]:
+def open_runs(store: MongoDemands, tenant: str, before: datetime = NOW + SECOND) -> list[str]:
     return [run.job for run in store.to_learn(tenant, before, 100)]
 
 
 def test_what_workers_say_of_a_job_comes_together_and_the_last_word_of_each_counts(
-    store: DemandStore, tenant: str
+    store: MongoDemands, tenant: str
 ) -> None:
     assert store.measured(tenant, "shop", "night") == RunFigures()
     store.add_run([], NOW)
@@ -79,7 +78,7 @@ def test_what_workers_say_of_a_job_comes_together_and_the_last_word_of_each_coun
     assert (found.began_at, found.ended_at) == (NOW, later)
 
 
-def test_a_run_is_to_be_learnt_from_until_it_is_closed(store: DemandStore, tenant: str) -> None:
+def test_a_run_is_to_be_learnt_from_until_it_is_closed(store: MongoDemands, tenant: str) -> None:
     store.end_run(a_run(tenant, "second", ended_at=NOW))
     store.end_run(a_run(tenant, "first", ended_at=NOW + 9 * SECOND))
     store.end_run(a_run(tenant, "first", ended_at=NOW - SECOND))  # the last word counts
@@ -98,7 +97,7 @@ def test_a_run_is_to_be_learnt_from_until_it_is_closed(store: DemandStore, tenan
     assert store.get(tenant, "shop", "pages").usage.memory == 5
 
 
-def test_closing_a_run_removes_what_it_was_summed_up_from(store: DemandStore, tenant: str) -> None:
+def test_closing_a_run_removes_what_it_was_summed_up_from(store: MongoDemands, tenant: str) -> None:
     store.add_run([a_part(tenant), a_part(tenant, job="other")], NOW)
     store.end_run(a_run(tenant))
 
@@ -109,7 +108,7 @@ def test_closing_a_run_removes_what_it_was_summed_up_from(store: DemandStore, te
     assert store.get(tenant, "shop", "pages") is None
 
 
-def test_a_run_is_closed_once_however_many_want_to(store: DemandStore, tenant: str) -> None:
+def test_a_run_is_closed_once_however_many_want_to(store: MongoDemands, tenant: str) -> None:
     store.end_run(a_run(tenant))
     start = Barrier(6)
 
@@ -124,7 +123,7 @@ def test_a_run_is_closed_once_however_many_want_to(store: DemandStore, tenant: s
     assert store.get(tenant, "shop", "pages").runs == 1
 
 
-def test_runs_that_end_at_once_are_all_learnt_from(store: DemandStore, tenant: str) -> None:
+def test_runs_that_end_at_once_are_all_learnt_from(store: MongoDemands, tenant: str) -> None:
     jobs = [f"job{n}" for n in range(6)]
     for job in jobs:
         store.end_run(a_run(tenant, job))
@@ -145,7 +144,7 @@ def test_runs_that_end_at_once_are_all_learnt_from(store: DemandStore, tenant: s
 
 
 def test_what_was_learnt_on_old_knowledge_is_not_kept_and_the_run_stays_open(
-    store: DemandStore, tenant: str
+    store: MongoDemands, tenant: str
 ) -> None:
     for job in ("one", "two"):
         store.end_run(a_run(tenant, job))
@@ -158,13 +157,13 @@ def test_what_was_learnt_on_old_knowledge_is_not_kept_and_the_run_stays_open(
     assert store.get(tenant, "shop", "pages").runs == 1
 
 
-def test_a_run_that_nobody_has_ended_is_not_closed(store: DemandStore, tenant: str) -> None:
+def test_a_run_that_nobody_has_ended_is_not_closed(store: MongoDemands, tenant: str) -> None:
     known = unknown(tenant)
     assert store.close_run(a_run(tenant), known, learn(known, Usage())) is False
     assert store.get(tenant, "shop", "pages") is None
 
 
-def test_demands_are_listed_by_name_from_a_name_on(store: DemandStore, tenant: str) -> None:
+def test_demands_are_listed_by_name_from_a_name_on(store: MongoDemands, tenant: str) -> None:
     for spider in ("c", "a", "b"):
         job = f"of-{spider}"
         store.end_run(a_run(tenant, job, spider=spider))
@@ -178,7 +177,7 @@ def test_demands_are_listed_by_name_from_a_name_on(store: DemandStore, tenant: s
     assert listed(None, biz="docs") == []
 
 
-def test_a_tenant_sees_and_changes_nothing_of_another(store: DemandStore, tenant: str) -> None:
+def test_a_tenant_sees_and_changes_nothing_of_another(store: MongoDemands, tenant: str) -> None:
     other = f"{tenant}b"
     store.add_run([a_part(tenant)], NOW)
     store.end_run(a_run(tenant))
@@ -203,7 +202,7 @@ def test_a_store_that_is_away_says_so(free_tcp_port: int) -> None:
 
 
 def test_a_closed_run_is_open_again_only_where_its_job_was_retried(
-    store: DemandStore, tenant: str
+    store: MongoDemands, tenant: str
 ) -> None:
     store.end_run(a_run(tenant))
     run = a_run(tenant, figures=FIGURES, learnt_at=NOW)
@@ -224,7 +223,7 @@ def test_a_closed_run_is_open_again_only_where_its_job_was_retried(
 
 
 def test_an_end_that_did_not_come_is_forgotten_and_no_other(
-    store: DemandStore, tenant: str
+    store: MongoDemands, tenant: str
 ) -> None:
     store.forget_end(a_run(tenant))
     store.end_run(a_run(tenant))

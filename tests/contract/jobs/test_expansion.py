@@ -13,7 +13,7 @@ from tests.fakes.fleet import MemoryWorkers
 from tests.fakes.requests import MemoryRules
 from tests.fakes.submission import MemorySubmissionKeys
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
-from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
+from tests.kit.jobs import Job, JobExpansion, JobState, MongoJobs
 from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
@@ -57,8 +57,8 @@ class Site:
             bizs={tenant: {"docs": self.biz}},
         )
 
-    def expander(self, store: object, nodes: MongoNodes) -> ExpandingPorts:
-        return ExpandingPorts(
+    def expander(self, store: object, nodes: MongoNodes) -> JobExpansion:
+        return JobExpansion(
             jobs=self.jobs,
             ledgers=MongoLedgers(nodes),
             submission=Submissions(
@@ -97,15 +97,15 @@ def test_several_expanders_at_once_make_each_task_once(
             ports = site.expander(MongoRequestStore(nodes), nodes)
             together.wait()
             until = iter(range(10_000, 0, -1))
-            expand(ports, site.tree, lambda: NOW, lambda: float(next(until)))
+            ports.expand(site.tree, lambda: NOW, lambda: float(next(until)))
 
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(work, range(3)))
         # Whoever met another on the way waits a little, and none may be left to go on.
         later = NOW + timedelta(minutes=10)
         left = iter([60.0] * 99 + [0.0] * 9)
-        expand(
-            site.expander(MongoRequestStore(nodes), nodes), site.tree, lambda: later, left.__next__
+        site.expander(MongoRequestStore(nodes), nodes).expand(
+            site.tree, lambda: later, left.__next__
         )
 
         job = site.job()
@@ -147,7 +147,7 @@ def test_a_biz_with_little_room_in_redis_gets_its_tasks_as_there_is_room(
         seen = []
         for minute in range(5):
             at = NOW + timedelta(minutes=minute)
-            expand(ports, site.tree, lambda at=at: at, lambda: 60.0)
+            ports.expand(site.tree, lambda at=at: at, lambda: 60.0)
             seen.append((site.job().expanded, site.job().trouble is not None))
             entries = queue.lease(site.queue_key, "w:1", 1_000, at, at + timedelta(minutes=1))
             queue.finish(site.queue_key, "w:1", entries, len(entries), at)

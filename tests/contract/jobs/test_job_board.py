@@ -7,33 +7,33 @@ from datetime import timedelta
 
 import pytest
 
-from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, an_offer, names, offer, won
-from tests.kit.bidding import Applied, JobBoard, ListingState, Offered
+from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, a_listing, list_jobs, names, won
+from tests.kit.bidding import Applied, ListingResult, ListingState, RedisBoard
 from tests.kit.bidding import board as bounds
 from tests.kit.implementations import backend_over
 
-boards = backend_over(JobBoard)
+boards = backend_over(RedisBoard)
 
 
 @pytest.fixture
 def board(boards):
-    return boards[JobBoard]
+    return boards[RedisBoard]
 
 
 # ---- order
 
 
 def test_of_one_tenant_the_higher_priority_is_first_until_a_lower_one_has_waited(board):
-    offer(board, "low", priority=4)
-    offer(board, "high", priority=6, now=NOW + timedelta(seconds=119))
-    offer(board, "late", priority=6, now=NOW + timedelta(seconds=121))
+    list_jobs(board, "low", priority=4)
+    list_jobs(board, "high", priority=6, now=NOW + timedelta(seconds=119))
+    list_jobs(board, "late", priority=6, now=NOW + timedelta(seconds=121))
 
     assert names(board) == ["high", "low", "late"]
 
 
 def test_tenants_have_their_jobs_awarded_by_weight_however_many_they_list(board):
-    offer(board, *(f"many{n:02}" for n in range(60)), tenant="acme", weight=1)
-    offer(board, *(f"few{n:02}" for n in range(60)), tenant="bolt", weight=3)
+    list_jobs(board, *(f"many{n:02}" for n in range(60)), tenant="acme", weight=1)
+    list_jobs(board, *(f"few{n:02}" for n in range(60)), tenant="bolt", weight=3)
 
     read = Counter(one.tenant for one in board.head("main", 40))
     served = Counter()
@@ -46,22 +46,22 @@ def test_tenants_have_their_jobs_awarded_by_weight_however_many_they_list(board)
 
 
 def test_a_returning_tenant_has_no_credit_saved_up(board):
-    offer(board, *(f"a{n}" for n in range(20)), tenant="acme")
+    list_jobs(board, *(f"a{n}" for n in range(20)), tenant="acme")
     for n in range(10):
         (first,) = board.head("main", 1)
         won(board, first.key, f"w{n}")
 
-    offer(board, *(f"b{n}" for n in range(20)), tenant="bolt")
+    list_jobs(board, *(f"b{n}" for n in range(20)), tenant="bolt")
 
     assert Counter(one.tenant for one in board.head("main", 10)) == {"acme": 5, "bolt": 5}
 
 
 def test_listing_one_at_a_time_gets_no_more_than_the_weight(board):
     for tenant in ("acme", "bolt", "corp"):
-        offer(board, *(f"j{n:02}" for n in range(30)), tenant=tenant)
+        list_jobs(board, *(f"j{n:02}" for n in range(30)), tenant=tenant)
     served = Counter()
     for n in range(40):
-        board.offer(an_offer(f"one{n}", tenant="sly"), NOW, WAIT)
+        board.add(a_listing(f"one{n}", tenant="sly"), NOW, WAIT)
         (first,) = board.head("main", 1)
         award = won(board, first.key, f"w{n}")
         assert board.acknowledge(f"w{n}", first.key, award.number, NOW)
@@ -74,8 +74,8 @@ def test_listing_one_at_a_time_gets_no_more_than_the_weight(board):
 
 
 def test_a_job_of_a_pool_is_read_by_its_workers_only_and_hides_no_other(board):
-    offer(board, *(f"eu{n}" for n in range(40)), pool="eu", priority=10)
-    offer(board, "any")
+    list_jobs(board, *(f"eu{n}" for n in range(40)), pool="eu", priority=10)
+    list_jobs(board, "any")
 
     assert names(board, "main") == ["any"]
     assert names(board, "eu", limit=2) == ["eu0", "eu1"]
@@ -83,7 +83,7 @@ def test_a_job_of_a_pool_is_read_by_its_workers_only_and_hides_no_other(board):
 
 
 def test_who_finds_nothing_at_the_head_reads_on(board):
-    offer(board, *(f"j{n:03}" for n in range(150)), priority=0)
+    list_jobs(board, *(f"j{n:03}" for n in range(150)), priority=0)
 
     first, second = names(board, limit=100), names(board, limit=100, first=100)
 
@@ -94,15 +94,15 @@ def test_who_finds_nothing_at_the_head_reads_on(board):
 
 
 def test_a_thousand_listings_of_one_tenant_hide_no_other(board):
-    offer(board, *(f"j{n:04}" for n in range(1000)), tenant="acme", priority=10)
-    offer(board, "mine", tenant="bolt", priority=0, now=SOON)
+    list_jobs(board, *(f"j{n:04}" for n in range(1000)), tenant="acme", priority=10)
+    list_jobs(board, "mine", tenant="bolt", priority=0, now=SOON)
 
     assert "mine" in names(board, limit=2)
 
 
 def test_what_nobody_applies_for_goes_behind_all_that_is_there(board):
-    offer(board, "odd", priority=10)
-    offer(board, "plain", priority=0)
+    list_jobs(board, "odd", priority=10)
+    list_jobs(board, "plain", priority=0)
     later = NOW + WAIT
 
     assert board.due_waits(later, 9) == [("acme", "docs", "odd"), ("acme", "docs", "plain")]
@@ -116,13 +116,13 @@ def test_what_nobody_applies_for_goes_behind_all_that_is_there(board):
 
 
 def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tail(board):
-    offer(board, "away", "next")
+    list_jobs(board, "away", "next")
     key = ("acme", "docs", "away")
 
     assert board.defer(key, 0, SOON, WAIT)
 
     standing, _ = board.read(key)
-    assert (standing.offer.lowered, standing.until) == (0, SOON + WAIT)
+    assert (standing.listing.lowered, standing.until) == (0, SOON + WAIT)
     assert names(board) == ["next", "away"]
     assert not board.defer(key, 1, SOON, WAIT)
     assert board.defer(("acme", "docs", "next"), 0, SOON, WAIT, stays=True)
@@ -135,8 +135,8 @@ def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tai
 
 def test_a_board_that_is_filled_again_has_the_order_it_had(board):
     later = NOW + timedelta(hours=1)
-    offer(board, "young", since=NOW, now=later)
-    offer(board, "old", since=NOW - timedelta(seconds=1), now=later)
+    list_jobs(board, "young", since=NOW, now=later)
+    list_jobs(board, "old", since=NOW - timedelta(seconds=1), now=later)
 
     assert names(board) == ["old", "young"]
     assert board.due_waits(later, 9) == []
@@ -147,7 +147,7 @@ def test_a_board_that_is_filled_again_has_the_order_it_had(board):
 
 def test_an_award_is_acknowledged_and_the_job_is_gone(board):
     key = ("acme", "docs", "june")
-    offer(board, "june", document=b"{link}")
+    list_jobs(board, "june", document=b"{link}")
     assert board.apply("w1", key, b"one", NOW, WINDOW) is Applied.APPLIED
     assert board.apply("w2", key, b"two", SOON, WINDOW) is Applied.APPLIED
     assert board.due_windows(NOW, 9) == []
@@ -157,7 +157,7 @@ def test_an_award_is_acknowledged_and_the_job_is_gone(board):
     award = board.award(key, standing.version, "w2", SOON)
 
     assert [(one.worker, one.document) for one in bids] == [("w1", b"one"), ("w2", b"two")]
-    assert (award.state, award.offer.document) == (ListingState.AWARDED, b"{link}")
+    assert (award.state, award.listing.document) == (ListingState.AWARDED, b"{link}")
     assert (board.held("w1"), board.held("w2")) == (None, award)
     assert names(board) == board.due_windows(SOON, 9) == []
     assert not board.acknowledge("w1", key, award.number, SOON)
@@ -173,21 +173,21 @@ def test_an_award_is_acknowledged_and_the_job_is_gone(board):
 
 def test_an_acknowledged_job_is_not_listed_again_while_its_worker_stores_that(board):
     key = ("acme", "docs", "june")
-    offer(board, "june")
+    list_jobs(board, "june")
     award = won(board, key, "w1")
     board.acknowledge("w1", key, award.number, NOW)
 
     soon, later = NOW + timedelta(seconds=59), NOW + timedelta(seconds=61)
-    assert board.offer(an_offer("june"), soon, WAIT) is Offered.BEGUN
-    assert board.offer(an_offer("june"), later, WAIT) is Offered.OFFERED
+    assert board.add(a_listing("june"), soon, WAIT) is ListingResult.BEGUN
+    assert board.add(a_listing("june"), later, WAIT) is ListingResult.LISTED
     assert not board.acknowledge("w1", key, award.number, later)
 
 
 def test_an_award_that_nobody_acknowledges_goes_back_to_the_head(board):
     key = ("acme", "docs", "late")
-    offer(board, "first", priority=10)
-    offer(board, "late", priority=0)
-    offer(board, "eu", priority=10, pool="eu")
+    list_jobs(board, "first", priority=10)
+    list_jobs(board, "late", priority=0)
+    list_jobs(board, "eu", priority=10, pool="eu")
     award = won(board, key, "w1")
 
     after = SOON + timedelta(milliseconds=1)
@@ -204,7 +204,7 @@ def test_an_award_that_nobody_acknowledges_goes_back_to_the_head(board):
 
 
 def test_a_worker_has_one_application_open(board):
-    offer(board, "a", "b")
+    list_jobs(board, "a", "b")
     a, b = ("acme", "docs", "a"), ("acme", "docs", "b")
     assert board.apply("w1", a, b"1", NOW, WINDOW) is Applied.APPLIED
 
@@ -218,7 +218,7 @@ def test_a_worker_has_one_application_open(board):
 
 
 def test_a_worker_that_leaves_gives_back_what_it_won(board):
-    offer(board, "a", "b")
+    list_jobs(board, "a", "b")
     key = ("acme", "docs", "b")
     award = won(board, key, "w1")
 
@@ -230,7 +230,7 @@ def test_a_worker_that_leaves_gives_back_what_it_won(board):
 
 def test_what_has_changed_since_it_was_read_is_not_awarded(board):
     key = ("acme", "docs", "june")
-    offer(board, "june")
+    list_jobs(board, "june")
     board.apply("w1", key, b"", NOW, WINDOW)
     standing, _ = board.read(key)
     board.apply("w2", key, b"", NOW, WINDOW)
@@ -242,7 +242,7 @@ def test_what_has_changed_since_it_was_read_is_not_awarded(board):
 
 
 def test_a_withdrawn_job_sets_its_workers_free(board):
-    offer(board, "a", "b", "c")
+    list_jobs(board, "a", "b", "c")
     a, b = ("acme", "docs", "a"), ("acme", "docs", "b")
     board.apply("w1", a, b"", NOW, WINDOW)
     award = won(board, b, "w2")
@@ -262,7 +262,7 @@ def test_a_withdrawn_job_sets_its_workers_free(board):
 
 def test_twenty_workers_apply_for_two_hundred_jobs_and_each_is_awarded_once(board):
     for n in range(200):
-        offer(board, f"j{n:03}", tenant=f"t{n % 3}", priority=n % 11)
+        list_jobs(board, f"j{n:03}", tenant=f"t{n % 3}", priority=n % 11)
     taken, lock = [], threading.Lock()
 
     def work(worker):
@@ -276,9 +276,9 @@ def test_twenty_workers_apply_for_two_hundred_jobs_and_each_is_awarded_once(boar
             held = board.held(worker)
             if held is not None and held.state is ListingState.AWARDED:
                 assert held.worker == worker
-                if board.acknowledge(worker, held.offer.key, held.number, NOW):
+                if board.acknowledge(worker, held.listing.key, held.number, NOW):
                     with lock:
-                        taken.append((held.offer.key, held.number))
+                        taken.append((held.listing.key, held.number))
             elif held is not None:
                 board.retract(worker, NOW, WAIT)
 

@@ -5,29 +5,29 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, an_offer, lacks, offer
-from tests.kit.bidding import Applied, BoardBounds, Decline, JobBoard, Note, Offered, WhyNot
+from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, a_listing, lacks, list_jobs
+from tests.kit.bidding import Applied, BoardBounds, Decline, ListingResult, Note, RedisBoard, WhyNot
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import InvalidRequestError
 
-boards = backend_over(JobBoard)
+boards = backend_over(RedisBoard)
 
 
 @pytest.fixture
 def board(boards):
-    return boards[JobBoard]
+    return boards[RedisBoard]
 
 
 @pytest.fixture
 def bounded(boards):
     """Makes a board that takes no more than so much."""
-    return lambda **room: boards.make(JobBoard, room=BoardBounds(**room))
+    return lambda **room: boards.make(RedisBoard, room=BoardBounds(**room))
 
 
 def test_people_see_how_jobs_stand_and_why_nobody_applies(board):
-    offer(board, "a", "b")
-    offer(board, "c", biz="news")
-    offer(board, "d", tenant="acme-2")
+    list_jobs(board, "a", "b")
+    list_jobs(board, "c", biz="news")
+    list_jobs(board, "d", tenant="acme-2")
     key = ("acme", "docs", "a")
     gone = ("acme", "docs", "gone")
     board.decline("main", {key: lacks("memory:\n1 MB left"), gone: lacks("x")}, NOW)
@@ -36,14 +36,14 @@ def test_people_see_how_jobs_stand_and_why_nobody_applies(board):
 
     found = board.stands("acme", None, None, 9)
 
-    assert [one.offer.job for one in found] == ["a", "b", "c"]
+    assert [one.listing.job for one in found] == ["a", "b", "c"]
     assert found[0].why_not == {
         "main": a_note("memory: 2 MB left !", since=NOW, at=SOON),
         "eu": a_note("link: slow", lowered=3, since=NOW, at=NOW),
     }
-    assert (found[0].offer.since, found[0].until) == (NOW, NOW + WAIT)
-    assert [one.offer.job for one in board.stands("acme", "docs", key, 9)] == ["b"]
-    assert [one.offer.job for one in board.stands("acme", "news", key, 9)] in ([], ["c"])
+    assert (found[0].listing.since, found[0].until) == (NOW, NOW + WAIT)
+    assert [one.listing.job for one in board.stands("acme", "docs", key, 9)] == ["b"]
+    assert [one.listing.job for one in board.stands("acme", "news", key, 9)] in ([], ["c"])
     assert len(board.stands("acme", None, None, 1)) == 1
     assert board.stands("acme", None, None, 0) == []
     assert board.stands("acm", None, None, 9) == []
@@ -56,7 +56,7 @@ def a_note(why, lowered=0, *, since, at):
 
 
 def test_a_note_of_no_answer_lasts_whatever_kept_the_workers_from_one(board):
-    offer(board, "a")
+    list_jobs(board, "a")
     key = ("acme", "docs", "a")
     kinds = [WhyNot.AWAY, WhyNot.UNJUDGED, WhyNot.AWAY, WhyNot.LACKS, WhyNot.AWAY]
     lasted = []
@@ -71,7 +71,7 @@ def test_a_note_of_no_answer_lasts_whatever_kept_the_workers_from_one(board):
 
 @pytest.mark.parametrize("other", [{"kind": WhyNot.BUSY}, {"lowered": 1}], ids=["kind", "demand"])
 def test_a_note_lasts_while_its_pool_says_the_same_of_the_same_demand(board, other):
-    offer(board, "a")
+    list_jobs(board, "a")
     key = ("acme", "docs", "a")
 
     def said(note, at):
@@ -87,7 +87,7 @@ def test_a_note_lasts_while_its_pool_says_the_same_of_the_same_demand(board, oth
 
 
 def test_a_pool_suits_a_job_while_any_worker_of_it_does(board):
-    offer(board, "a")
+    list_jobs(board, "a")
     key = ("acme", "docs", "a")
     busy = Decline(kind=WhyNot.BUSY, lowered=0, why="busy now")
     said = []
@@ -126,8 +126,8 @@ def test_a_pool_suits_a_job_while_any_worker_of_it_does(board):
 
 
 def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):
-    offer(board, "a", "b", "c")
-    offer(board, "a", biz="news")
+    list_jobs(board, "a", "b", "c")
+    list_jobs(board, "a", biz="news")
 
     assert (board.drop("acme", "docs", 2), board.drop("acme", "docs", 9)) == (2, 1)
     assert [(one.biz, one.job) for one in board.head("main", 9)] == [("news", "a")]
@@ -135,23 +135,23 @@ def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):
 
 def test_a_tenants_listings_are_bounded_and_fewer_among_many_tenants(bounded):
     board = bounded(tenant_listings=5, most_listings=8, least_listings=1)
-    offer(board, *"abcde", tenant="acme")
-    assert board.offer(an_offer("f"), NOW, WAIT) is Offered.FULL
-    offer(board, *"abcd", tenant="bolt")
-    assert board.offer(an_offer("e", tenant="bolt"), NOW, WAIT) is Offered.FULL
+    list_jobs(board, *"abcde", tenant="acme")
+    assert board.add(a_listing("f"), NOW, WAIT) is ListingResult.FULL
+    list_jobs(board, *"abcd", tenant="bolt")
+    assert board.add(a_listing("e", tenant="bolt"), NOW, WAIT) is ListingResult.FULL
 
     board.withdraw(("acme", "docs", "a"))
 
-    assert board.offer(an_offer("f"), NOW, WAIT) is Offered.FULL
-    offer(board, "a", "b", tenant="corp")
+    assert board.add(a_listing("f"), NOW, WAIT) is ListingResult.FULL
+    list_jobs(board, "a", "b", tenant="corp")
 
 
 def test_pools_and_applications_and_their_reasons_are_bounded(bounded):
     board = bounded(most_pools=2, most_applications=2, most_notes=2)
     key = ("acme", "docs", "a")
-    offer(board, "a")
-    offer(board, "b", pool="eu")
-    assert board.offer(an_offer("c", pool="us"), NOW, WAIT) is Offered.FULL
+    list_jobs(board, "a")
+    list_jobs(board, "b", pool="eu")
+    assert board.add(a_listing("c", pool="us"), NOW, WAIT) is ListingResult.FULL
     for worker, result in (("w1", "applied"), ("w2", "applied"), ("w3", "full")):
         assert board.apply(worker, key, b"", NOW, WINDOW) == result
     for pool in ("main", "eu", "us"):
@@ -177,12 +177,12 @@ def test_pools_and_applications_and_their_reasons_are_bounded(bounded):
 )
 def test_what_cannot_be_kept_is_refused_by_name(board, fields, blamed):
     with pytest.raises(InvalidRequestError, match=f"^{blamed}"):
-        board.offer(an_offer(**{"job": "a", **fields}), NOW, WAIT)
+        board.add(a_listing(**{"job": "a", **fields}), NOW, WAIT)
     assert board.head("main", 9) == []
 
 
 def test_an_application_is_bounded_and_its_worker_has_an_id(board):
-    offer(board, "a")
+    list_jobs(board, "a")
     for worker, document, blamed in (("w 1", b"", "worker"), ("w1", b"x" * 9_000, "application")):
         with pytest.raises(InvalidRequestError, match=f"^{blamed}"):
             board.apply(worker, ("acme", "docs", "a"), document, NOW, WINDOW)

@@ -18,12 +18,12 @@ from tests.contract.job_cases import (
 )
 from tests.contract.store_cases import NOW
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import JobState, JobStore
+from tests.kit.jobs import JobState, MongoJobs
 
-jobs = fixture_over(JobStore)
+jobs = fixture_over(MongoJobs)
 
 
-def test_a_cancelled_job_closes_its_batch_and_makes_no_other(jobs: JobStore, tenant: str) -> None:
+def test_a_cancelled_job_closes_its_batch_and_makes_no_other(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.open_batch(jobs.create(a_job(tenant)), a_batch(0, 100))
 
     cancelled = jobs.cancel(tenant, "docs", "june", NOW + SECOND)
@@ -41,15 +41,15 @@ def test_a_cancelled_job_closes_its_batch_and_makes_no_other(jobs: JobStore, ten
     assert jobs.watched(9) == []
 
 
-def test_a_cancelled_job_is_swept_at_its_own_time(jobs: JobStore, tenant: str) -> None:
+def test_a_cancelled_job_is_swept_at_its_own_time(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.open_batch(jobs.create(a_job(tenant)), a_batch(0, 100))
     later = NOW + 300 * SECOND
     assert jobs.sweepable(9) == []
 
     cancelled = jobs.cancel(tenant, "docs", "june", NOW)
-    jobs.look(job, NOW, "as it expanded", later)
+    jobs.reschedule(job, NOW, "as it expanded", later)
     assert jobs.get(tenant, "docs", "june") == cancelled
-    jobs.look(cancelled, NOW, "cannot be stored", later)
+    jobs.reschedule(cancelled, NOW, "cannot be stored", later)
 
     assert names(jobs.sweepable(9, NOW)) == ["june"]
     assert jobs.expandable(9, NOW) == []
@@ -68,7 +68,9 @@ def test_a_cancelled_job_is_swept_at_its_own_time(jobs: JobStore, tenant: str) -
     assert jobs.sweepable(9) == []
 
 
-def test_the_last_batch_of_a_cancelled_job_does_not_let_it_run(jobs: JobStore, tenant: str) -> None:
+def test_the_last_batch_of_a_cancelled_job_does_not_let_it_run(
+    jobs: MongoJobs, tenant: str
+) -> None:
     job = expanded(jobs, jobs.create(a_job(tenant)), 2_000)
     opened = jobs.open_batch(job, a_batch(2_000, 500))
     jobs.cancel(tenant, "docs", "june", NOW)
@@ -78,10 +80,10 @@ def test_the_last_batch_of_a_cancelled_job_does_not_let_it_run(jobs: JobStore, t
     assert (closed.state, closed.expanded) == (CANCELLING, 2_500)
 
 
-def test_a_job_ends_once_in_the_state_that_was_seen(jobs: JobStore, tenant: str) -> None:
+def test_a_job_ends_once_in_the_state_that_was_seen(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant))
     running = expanded(jobs, job, 2_500)
-    jobs.look(running, NOW, "a node is away", NOW + SECOND)
+    jobs.reschedule(running, NOW, "a node is away", NOW + SECOND)
 
     assert jobs.end(job, DONE, {}, NOW) is False
     start = Barrier(5)
@@ -97,12 +99,12 @@ def test_a_job_ends_once_in_the_state_that_was_seen(jobs: JobStore, tenant: str)
     assert (ended.state, ended.ended_at, ended.trouble) == (DONE, NOW + SECOND, None)
     assert list(ended.counts) == ["done"]
     assert jobs.cancel(tenant, "docs", "june", NOW) == ended
-    jobs.look(ended, NOW, "too late")
+    jobs.reschedule(ended, NOW, "too late")
     assert jobs.get(tenant, "docs", "june") == ended
     assert jobs.expandable(9) == jobs.watched(9) == []
 
 
-def test_a_cancelled_job_does_not_end_as_one_that_runs(jobs: JobStore, tenant: str) -> None:
+def test_a_cancelled_job_does_not_end_as_one_that_runs(jobs: MongoJobs, tenant: str) -> None:
     running = expanded(jobs, jobs.create(a_job(tenant)), 2_500)
     cancelling = jobs.cancel(tenant, "docs", "june", NOW)
 
@@ -110,7 +112,7 @@ def test_a_cancelled_job_does_not_end_as_one_that_runs(jobs: JobStore, tenant: s
     assert jobs.end(cancelling, CANCELLED, {}, NOW) is True
 
 
-def test_a_job_that_waits_for_a_worker_makes_no_tasks(jobs: JobStore, tenant: str) -> None:
+def test_a_job_that_waits_for_a_worker_makes_no_tasks(jobs: MongoJobs, tenant: str) -> None:
     placing = jobs.create(a_job(tenant, state=JobState.PLACING))
 
     assert jobs.expandable(9) == jobs.watched(9) == []
@@ -123,12 +125,12 @@ def test_a_job_that_waits_for_a_worker_makes_no_tasks(jobs: JobStore, tenant: st
 # ---- turns -------------------------------------------------------------------------------------
 
 
-def test_whoever_was_looked_at_longest_ago_comes_first(jobs: JobStore, tenant: str) -> None:
+def test_whoever_was_looked_at_longest_ago_comes_first(jobs: MongoJobs, tenant: str) -> None:
     for number, name in enumerate("abc"):
         jobs.create(a_job(tenant, name, created_at=NOW + number * SECOND))
     assert names(jobs.expandable(9)) == ["a", "b", "c"]
 
-    jobs.look(a_job(tenant, "a"), NOW + 9 * SECOND)
+    jobs.reschedule(a_job(tenant, "a"), NOW + 9 * SECOND)
 
     assert names(jobs.expandable(9)) == ["b", "c", "a"]
     assert names(jobs.expandable(2)) == ["b", "c"]
@@ -137,7 +139,7 @@ def test_whoever_was_looked_at_longest_ago_comes_first(jobs: JobStore, tenant: s
     assert (kept.looked_at, kept.due_at) == (NOW + 9 * SECOND, NOW + 9 * SECOND)
 
 
-def test_tenants_take_turns_however_many_jobs_one_has(jobs: JobStore, tenant: str) -> None:
+def test_tenants_take_turns_however_many_jobs_one_has(jobs: MongoJobs, tenant: str) -> None:
     many, few = f"{tenant}a", f"{tenant}b"
     for number in range(20):
         jobs.create(a_job(many, f"m{number:02}"))
@@ -147,26 +149,26 @@ def test_tenants_take_turns_however_many_jobs_one_has(jobs: JobStore, tenant: st
     assert names(jobs.expandable(6)) == ["m00", "f0", "m01", "f1", "m02", "m03"]
     assert names(jobs.expandable(1)) == ["m00"]
     for number in range(20):
-        jobs.look(a_job(many, f"m{number:02}"), NOW + 2 * SECOND)
+        jobs.reschedule(a_job(many, f"m{number:02}"), NOW + 2 * SECOND)
     assert names(jobs.expandable(3)) == ["f0", "m00", "f1"]
 
 
-def test_a_job_in_trouble_says_why_and_is_due_later(jobs: JobStore, tenant: str) -> None:
+def test_a_job_in_trouble_says_why_and_is_due_later(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant))
     for number in (1, 2):
-        jobs.look(job, NOW, "the biz is full", NOW + 30 * SECOND)
+        jobs.reschedule(job, NOW, "the biz is full", NOW + 30 * SECOND)
         kept = jobs.get(tenant, "docs", "june")
         assert (kept.trouble, kept.troubles) == ("the biz is full", number)
 
     assert jobs.expandable(9, NOW + 29 * SECOND) == []
     assert names(jobs.expandable(9, NOW + 30 * SECOND)) == ["june"]
     assert names(jobs.expandable(9)) == ["june"]
-    jobs.look(job, NOW + 30 * SECOND)
+    jobs.reschedule(job, NOW + 30 * SECOND)
     kept = jobs.get(tenant, "docs", "june")
     assert (kept.trouble, kept.troubles, kept.due_at) == (None, 0, NOW + 30 * SECOND)
 
 
-def test_a_tenant_cannot_see_or_touch_the_jobs_of_another(jobs: JobStore, tenant: str) -> None:
+def test_a_tenant_cannot_see_or_touch_the_jobs_of_another(jobs: MongoJobs, tenant: str) -> None:
     other = f"{tenant}b"
     mine = jobs.create(a_job(tenant))
 
@@ -174,5 +176,5 @@ def test_a_tenant_cannot_see_or_touch_the_jobs_of_another(jobs: JobStore, tenant
     assert jobs.cancel(other, "docs", "june", NOW) is None
     assert jobs.open_batch(replace(mine, tenant=other), a_batch()) is None
     assert jobs.end(replace(mine, tenant=other), EXPANDING, {}, NOW) is False
-    jobs.look(replace(mine, tenant=other), NOW, "not yours")
+    jobs.reschedule(replace(mine, tenant=other), NOW, "not yours")
     assert jobs.get(tenant, "docs", "june") == mine

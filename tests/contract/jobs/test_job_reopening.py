@@ -7,17 +7,16 @@ import pytest
 from tests.kit.implementations import fixture_over
 from tests.kit.jobs import (
     Job,
-    JobReopening,
     JobState,
-    JobStates,
-    JobStore,
+    MongoJobReopening,
+    MongoJobs,
 )
 from tests.kit.spiders import Start
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
-both = fixture_over(JobStore, JobReopening, JobStates)
+both = fixture_over(MongoJobs, MongoJobReopening, MongoJobs)
 
 
 def a_job(tenant: str, **changes: object) -> Job:
@@ -121,7 +120,7 @@ def test_what_was_left_is_kept_with_the_look_and_forgotten_by_the_next(both, ten
     jobs, _, _ = both
     job = jobs.create(a_job(tenant))
 
-    jobs.look(job, NOW, None, NOW, 7)
+    jobs.reschedule(job, NOW, None, NOW, 7)
     assert jobs.get(tenant, "docs", "june").left == 7
-    jobs.look(job, NOW, "away")
+    jobs.reschedule(job, NOW, "away")
     assert jobs.get(tenant, "docs", "june").left is None

@@ -21,13 +21,13 @@ from tests.contract.job_cases import (
 )
 from tests.contract.store_cases import NOW
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, JobStore, TaskBatch
+from tests.kit.jobs import LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, MongoJobs, TaskBatch
 from tests.kit.spiders import LinkNeeds, Range, Start
 
-jobs = fixture_over(JobStore)
+jobs = fixture_over(MongoJobs)
 
 
-def test_a_job_is_kept_with_all_that_it_has(jobs: JobStore, tenant: str) -> None:
+def test_a_job_is_kept_with_all_that_it_has(jobs: MongoJobs, tenant: str) -> None:
     values = {"z": ("ü", "b"), "a": Range(first=0, last=2**53, step=2**40), "n": Range(last=9)}
     job = a_job(
         tenant,
@@ -52,7 +52,7 @@ def test_a_job_is_kept_with_all_that_it_has(jobs: JobStore, tenant: str) -> None
     assert jobs.get(tenant, "docs", "july") is None
 
 
-def test_a_job_of_one_name_is_created_once_whoever_comes(jobs: JobStore, tenant: str) -> None:
+def test_a_job_of_one_name_is_created_once_whoever_comes(jobs: MongoJobs, tenant: str) -> None:
     start = Barrier(6)
 
     def create(number: int) -> Job:
@@ -67,7 +67,7 @@ def test_a_job_of_one_name_is_created_once_whoever_comes(jobs: JobStore, tenant:
     assert jobs.create(a_job(f"{tenant}b", priority=9)).priority == 9
 
 
-def test_a_thousand_urls_of_eight_thousand_letters_fit(jobs: JobStore, tenant: str) -> None:
+def test_a_thousand_urls_of_eight_thousand_letters_fit(jobs: MongoJobs, tenant: str) -> None:
     urls = tuple(f"https://site.example/{n:04}/".ljust(8_000, "x") for n in range(1_000))
     job = jobs.create(a_job(tenant, start=Start(urls=urls)))
 
@@ -83,7 +83,7 @@ def test_a_thousand_urls_of_eight_thousand_letters_fit(jobs: JobStore, tenant: s
     ) == [replace(jobs.get(tenant, "docs", "june"), start=Start())]
 
 
-def test_a_pattern_longer_than_a_url_is_read_back(jobs: JobStore, tenant: str) -> None:
+def test_a_pattern_longer_than_a_url_is_read_back(jobs: MongoJobs, tenant: str) -> None:
     """What was filled in may have made it longer than what a client may give."""
     start = Start(pattern="https://site.example/{n}".ljust(9_000, "x"), values={"n": Range(last=2)})
     jobs.create(a_job(tenant, start=start))
@@ -91,7 +91,7 @@ def test_a_pattern_longer_than_a_url_is_read_back(jobs: JobStore, tenant: str) -
     assert jobs.get(tenant, "docs", "june").start == start
 
 
-def test_jobs_of_a_biz_are_listed_the_newest_first(jobs: JobStore, tenant: str) -> None:
+def test_jobs_of_a_biz_are_listed_the_newest_first(jobs: MongoJobs, tenant: str) -> None:
     for number in range(6):
         spider, schedule = ("s", None) if number % 2 else (None, "nightly")
         at = NOW + (number // 2) * SECOND
@@ -111,7 +111,7 @@ def test_jobs_of_a_biz_are_listed_the_newest_first(jobs: JobStore, tenant: str) 
     assert of_biz(jobs, tenant, limit=0) == []
 
 
-def test_the_versions_that_open_jobs_name_are_reported(jobs: JobStore, tenant: str) -> None:
+def test_the_versions_that_open_jobs_name_are_reported(jobs: MongoJobs, tenant: str) -> None:
     for number, (spider, version) in enumerate([("s", 3), ("s", 1), ("s", 3), ("t", 7), ("s", 9)]):
         jobs.create(a_job(tenant, f"j{number}", spider=spider, spider_version=version))
     jobs.create(a_job(tenant, "mine", spider="s", spider_version=None))
@@ -126,7 +126,7 @@ def test_the_versions_that_open_jobs_name_are_reported(jobs: JobStore, tenant: s
     assert jobs.open_versions(tenant, "docs", "none") == set()
 
 
-def test_open_jobs_are_counted_until_they_end(jobs: JobStore, tenant: str) -> None:
+def test_open_jobs_are_counted_until_they_end(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant, schedule="nightly"))
     jobs.create(a_job(tenant, "july"))
     jobs.create(a_job(f"{tenant}b"))
@@ -143,7 +143,7 @@ def test_open_jobs_are_counted_until_they_end(jobs: JobStore, tenant: str) -> No
 
 
 def test_a_batch_is_opened_once_and_whoever_comes_goes_on_with_it(
-    jobs: JobStore, tenant: str
+    jobs: MongoJobs, tenant: str
 ) -> None:
     job = jobs.create(a_job(tenant))
     start = Barrier(6)
@@ -160,14 +160,16 @@ def test_a_batch_is_opened_once_and_whoever_comes_goes_on_with_it(
     assert {type(one) for one in opened[0].ids} == {int}
 
 
-def test_ids_of_every_kind_come_back_as_they_were(jobs: JobStore, tenant: str) -> None:
+def test_ids_of_every_kind_come_back_as_they_were(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant))
     batch = TaskBatch(first=0, ids=(7, 2**62, "0198c0de" * 4, "65f0aa11" * 3), queued_at=NOW)
 
     assert jobs.open_batch(job, batch).batch == batch
 
 
-def test_a_batch_closes_once_and_the_last_one_lets_the_job_run(jobs: JobStore, tenant: str) -> None:
+def test_a_batch_closes_once_and_the_last_one_lets_the_job_run(
+    jobs: MongoJobs, tenant: str
+) -> None:
     job = expanded(jobs, jobs.create(a_job(tenant)), 2_000)
     assert (job.state, job.expanded, job.batch) == (EXPANDING, 2_000, None)
     last = a_batch(2_000, 500)
@@ -184,7 +186,7 @@ def test_a_batch_closes_once_and_the_last_one_lets_the_job_run(jobs: JobStore, t
 
 
 def test_a_batch_that_was_closed_is_neither_opened_nor_closed_again(
-    jobs: JobStore, tenant: str
+    jobs: MongoJobs, tenant: str
 ) -> None:
     job = jobs.create(a_job(tenant))
     first = a_batch(0, 10)
@@ -198,7 +200,7 @@ def test_a_batch_that_was_closed_is_neither_opened_nor_closed_again(
     assert (standing.expanded, standing.batch, standing.refused) == (10, second, 0)
 
 
-def test_some_reasons_are_kept_whatever_is_refused(jobs: JobStore, tenant: str) -> None:
+def test_some_reasons_are_kept_whatever_is_refused(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant))
     for first in (0, 8, 16):
         batch = a_batch(first, 8)
@@ -212,23 +214,23 @@ def test_some_reasons_are_kept_whatever_is_refused(jobs: JobStore, tenant: str) 
     assert {len(reason) for reason in job.refusals} == {LONGEST_REFUSAL}
 
 
-def test_what_is_gone_can_be_neither_opened_nor_closed(jobs: JobStore, tenant: str) -> None:
+def test_what_is_gone_can_be_neither_opened_nor_closed(jobs: MongoJobs, tenant: str) -> None:
     job = a_job(tenant)
 
     assert jobs.open_batch(job, a_batch()) is None
     assert jobs.close_batch(job, a_batch(), NOW) is None
     assert jobs.cancel(tenant, "docs", "june", NOW) is None
     assert jobs.end(job, DONE, {}, NOW) is False
-    jobs.look(job, NOW, "no effect")
+    jobs.reschedule(job, NOW, "no effect")
     assert jobs.get(tenant, "docs", "june") is None
 
 
 # ---- placed ------------------------------------------------------------------------------------
 
 
-def test_a_job_that_waits_is_placed_once_and_by_whom_is_known(jobs: JobStore, tenant: str) -> None:
+def test_a_job_that_waits_is_placed_once_and_by_whom_is_known(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant, state=JobState.PLACING))
-    jobs.look(job, NOW, "no worker has looked at it yet", NOW + SECOND)
+    jobs.reschedule(job, NOW, "no worker has looked at it yet", NOW + SECOND)
     assert names(jobs.placing(5)) == ["june"]
     assert jobs.placing(5, NOW) == []
     assert jobs.expandable(5) == []
@@ -247,7 +249,9 @@ def test_a_job_that_waits_is_placed_once_and_by_whom_is_known(jobs: JobStore, te
     assert jobs.get(*job.key) == placed
 
 
-def test_a_job_for_which_nobody_is_waited_any_more_is_anybodys(jobs: JobStore, tenant: str) -> None:
+def test_a_job_for_which_nobody_is_waited_any_more_is_anybodys(
+    jobs: MongoJobs, tenant: str
+) -> None:
     job = jobs.create(a_job(tenant, state=JobState.PLACING, pool="far"))
 
     placed = jobs.place(job, None, None, None, NOW)
@@ -257,7 +261,7 @@ def test_a_job_for_which_nobody_is_waited_any_more_is_anybodys(jobs: JobStore, t
     assert jobs.place(job, None, None, None, NOW) is None
 
 
-def test_many_place_a_job_at_once_and_one_of_them_has_it(jobs: JobStore, tenant: str) -> None:
+def test_many_place_a_job_at_once_and_one_of_them_has_it(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant, state=JobState.PLACING))
     together = Barrier(6)
 
@@ -272,7 +276,7 @@ def test_many_place_a_job_at_once_and_one_of_them_has_it(jobs: JobStore, tenant:
     assert jobs.get(*job.key) == found[0]
 
 
-def test_a_job_that_suits_nobody_ends_and_says_why(jobs: JobStore, tenant: str) -> None:
+def test_a_job_that_suits_nobody_ends_and_says_why(jobs: MongoJobs, tenant: str) -> None:
     job = jobs.create(a_job(tenant, state=JobState.PLACING))
     other = jobs.create(a_job(tenant, "july", state=JobState.PLACING))
     jobs.note_lowered(job, 3)

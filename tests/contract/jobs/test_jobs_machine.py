@@ -16,7 +16,7 @@ from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW
 from tests.fakes.jobs import MemoryJobs
 from tests.kit.examples import examples
-from tests.kit.jobs import ENDED, Job, JobState, JobStore, MongoJobs
+from tests.kit.jobs import ENDED, Job, JobState, MongoJobs
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.spiders import Range, Start
 
@@ -26,7 +26,7 @@ SIZE = 7
 
 
 class FakeAndReal(RuleBasedStateMachine):
-    def __init__(self, real: JobStore, run: str) -> None:
+    def __init__(self, real: MongoJobs, run: str) -> None:
         super().__init__()
         self.both = (MemoryJobs(), real)
         self.run = run
@@ -112,9 +112,9 @@ class FakeAndReal(RuleBasedStateMachine):
         trouble=st.sampled_from([None, "full", "away"]),
         seconds=st.sampled_from([None, 1, 30]),
     )
-    def look(self, which: int, trouble: str | None, seconds: int | None) -> None:
+    def reschedule(self, which: int, trouble: str | None, seconds: int | None) -> None:
         again_at = None if seconds is None else self.now + timedelta(seconds=seconds)
-        self.ask("look", self.seen[which % len(self.seen)], self.now, trouble, again_at)
+        self.ask("reschedule", self.seen[which % len(self.seen)], self.now, trouble, again_at)
 
     @precondition(lambda self: self.seen)
     @rule(which=st.integers(0, 20), state=st.sampled_from(sorted(ENDED)))

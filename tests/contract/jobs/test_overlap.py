@@ -13,15 +13,14 @@ from tests.contract.store_cases import NOW
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.jobs import (
     Job,
-    JobReopening,
     JobState,
-    JobStore,
+    MongoJobReopening,
     MongoJobs,
-    OrphanedJobs,
+    MongoOrphanedJobs,
 )
 from tests.kit.kernel import ConflictError, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer
-from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, ScheduleStore
+from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap
 from tests.kit.worlds.schedules import Clocked
 
 HOUR = timedelta(hours=1)
@@ -34,13 +33,13 @@ class Place:
 
     def __init__(
         self,
-        jobs: JobStore,
-        reopening: JobReopening,
-        lost: OrphanedJobs,
+        jobs: MongoJobs,
+        reopening: MongoJobReopening,
+        orphaned: MongoOrphanedJobs,
         schedules: MongoSchedules | None,
         control: NodesOnOneServer | None,
     ) -> None:
-        self.jobs, self.reopening, self.lost, self.control = jobs, reopening, lost, control
+        self.jobs, self.reopening, self.orphaned, self.control = jobs, reopening, orphaned, control
         self.world = Clocked(schedules)
         self.world.jobs = jobs
 
@@ -65,21 +64,21 @@ class Place:
             return error
 
 
-backend = backend_over(JobStore, JobReopening, OrphanedJobs)
+backend = backend_over(MongoJobs, MongoJobReopening, MongoOrphanedJobs)
 
 
 @pytest.fixture
 def place(backend: Backend) -> Place:
-    doors = backend[JobStore], backend[JobReopening], backend[OrphanedJobs]
+    doors = backend[MongoJobs], backend[MongoJobReopening], backend[MongoOrphanedJobs]
     if backend.name == "memory":
         return Place(*doors, None, None)
-    return Place(*doors, backend[ScheduleStore], backend.connection)
+    return Place(*doors, backend[MongoSchedules], backend.connection)
 
 
 class AtOnce:
     """Jobs of a schedule are counted by all who are to meet, before any of them goes on."""
 
-    def __init__(self, jobs: JobStore, number: int) -> None:
+    def __init__(self, jobs: MongoJobs, number: int) -> None:
         self._jobs, self._all = jobs, Barrier(number)
 
     def count_open(self, tenant: str, biz: str, of: str | None = None) -> int:
@@ -258,12 +257,12 @@ def cancelled(place: Place, job: Job) -> None:
     assert place.jobs.end(standing, JobState.CANCELLED, {}, NOW)
 
 
-def lost(place: Place, job: Job) -> None:
-    place.lost.lose("default", "docs", NOW, NOW, 9)
-    assert place.lost.lose("default", "docs", NOW + HOUR, NOW + HOUR, 9) == 1
+def orphaned(place: Place, job: Job) -> None:
+    place.orphaned.end("default", "docs", NOW, NOW, 9)
+    assert place.orphaned.end("default", "docs", NOW + HOUR, NOW + HOUR, 9) == 1
 
 
-@pytest.mark.parametrize("ends", [ended, unplaced, cancelled, lost])
+@pytest.mark.parametrize("ends", [ended, unplaced, cancelled, orphaned])
 def test_however_a_job_has_ended_it_is_in_nobodys_way(
     place: Place, ends: Callable[[Place, Job], None]
 ) -> None:

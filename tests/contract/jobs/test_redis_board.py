@@ -3,8 +3,8 @@
 import pytest
 
 from infra.local.redis_server import ENV_URL, RedisServer
-from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, an_offer, lacks, offer, won
-from tests.kit.bidding import BoardBounds, Offered, RedisBoard, applications_key, board_keys
+from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, a_listing, lacks, list_jobs, won
+from tests.kit.bidding import BoardBounds, ListingResult, RedisBoard, applications_key, board_keys
 from tests.kit.bidding import board_keys_module as dictionary
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.patience import patient
@@ -13,7 +13,7 @@ from tests.kit.redis import RedisConnection
 
 def test_every_key_is_in_the_dictionary_has_its_type_and_no_ttl(redis_connection, tenant):
     board = RedisBoard(redis_connection, fleet=tenant)
-    offer(board, "a", "b", "c", "d")
+    list_jobs(board, "a", "b", "c", "d")
     board.decline("main", {("acme", "docs", "a"): lacks("no")}, NOW)
     board.apply("w1", ("acme", "docs", "a"), b"", NOW, WINDOW)
     award = won(board, ("acme", "docs", "b"), "w2")
@@ -32,7 +32,7 @@ def test_every_key_is_in_the_dictionary_has_its_type_and_no_ttl(redis_connection
 
 def test_a_board_on_which_nothing_is_left_takes_no_room(redis_connection, tenant):
     board = RedisBoard(redis_connection, fleet=tenant)
-    offer(board, "a", "b", pool="eu")
+    list_jobs(board, "a", "b", pool="eu")
     board.apply("w1", ("acme", "docs", "a"), b"", NOW, WINDOW)
     won(board, ("acme", "docs", "b"), "w2")
     board.drop("acme", "docs", 9)
@@ -52,12 +52,12 @@ def full(monkeypatch):
 
 def test_a_full_redis_takes_no_listings_but_lets_listed_jobs_go_on(full):
     board = RedisBoard(full)
-    offer(board, *"abcdef")
+    list_jobs(board, *"abcdef")
     won(board, ("acme", "docs", "b"), "w2")
     full.client.config_set("maxmemory", 1)
     try:
         with pytest.raises(StoreUnavailableError):
-            board.offer(an_offer("g"), NOW, WAIT)
+            board.add(a_listing("g"), NOW, WAIT)
         award = won(board, ("acme", "docs", "a"), "w1")
         assert board.held("w1") == award
         assert board.acknowledge("w1", ("acme", "docs", "a"), award.number, NOW)
@@ -74,10 +74,10 @@ def test_a_full_redis_takes_no_listings_but_lets_listed_jobs_go_on(full):
 @pytest.mark.long
 def test_a_board_of_the_largest_size_is_read_in_milliseconds(full):
     board = RedisBoard(full)
-    offer(board, "rare", tenant="bolt")
+    list_jobs(board, "rare", tenant="bolt")
     for n in range(BoardBounds().tenant_listings):
-        board.offer(an_offer(f"j{n:05}", document=b"x" * 400), NOW, WAIT)
-    assert board.offer(an_offer("more"), NOW, WAIT) is Offered.FULL
+        board.add(a_listing(f"j{n:05}", document=b"x" * 400), NOW, WAIT)
+    assert board.add(a_listing("more"), NOW, WAIT) is ListingResult.FULL
     before = full.client.info("commandstats")["cmdstat_evalsha"]
     for _ in range(50):
         assert len(board.head("main", 20)) == 20
@@ -92,7 +92,7 @@ def test_nobody_there_is_said_so():
 
     for question in (
         lambda: board.head("main", 1),
-        lambda: board.offer(an_offer("a"), NOW, WAIT),
+        lambda: board.add(a_listing("a"), NOW, WAIT),
         lambda: board.retract("w1", NOW, WAIT),
         lambda: board.due_waits(NOW, 1),
         lambda: board.lapse(NOW, WAIT, 1),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.kit.config import Tenant, Tree
 from tests.kit.mongo import MongoNodes
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
+from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule
 from tests.kit.submission import fire_name
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import make_biz, make_tree
@@ -112,7 +112,7 @@ def test_a_tick_replayed_with_an_old_list_changes_nothing(world, tenant, get):
             return getattr(world.schedules, name)
 
     firing = replace_ports(world, Stale())
-    assert run_due(firing, world.tree, world.now, lambda: 120.0) == 0
+    assert firing.run_due(world.tree, world.now, lambda: 120.0) == 0
     assert (get(), world.jobs.kept) == (before, jobs)
 
 

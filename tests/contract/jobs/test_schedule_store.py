@@ -10,11 +10,11 @@ from tests.kit.implementations import fixture_over
 from tests.kit.schedules import (
     SCAN_GAP,
     Missed,
+    MongoSchedules,
     Outcome,
     OutcomeKind,
     Overlap,
     Schedule,
-    ScheduleStore,
 )
 from tests.kit.spiders import Range, Start
 
@@ -22,7 +22,7 @@ NOON = datetime.now(UTC).replace(microsecond=0)
 HOUR = timedelta(hours=1)
 
 
-store = fixture_over(ScheduleStore)
+store = fixture_over(MongoSchedules)
 
 
 def a_schedule(tenant: str, name: str = "daily", **changes: object) -> Schedule:
@@ -66,11 +66,11 @@ def everything(tenant: str, **changes: object) -> Schedule:
     )
 
 
-def due(store: ScheduleStore, tenant: str, now: datetime) -> list[str]:
+def due(store: MongoSchedules, tenant: str, now: datetime) -> list[str]:
     return [s.name for s in store.due(now, 10_000) if s.tenant == tenant]
 
 
-def test_a_schedule_is_kept_replaced_listed_and_deleted(store: ScheduleStore, tenant: str) -> None:
+def test_a_schedule_is_kept_replaced_listed_and_deleted(store: MongoSchedules, tenant: str) -> None:
     first = a_schedule(tenant, missed=Missed.LATEST, last_fired_at=NOON - HOUR)
     other = a_schedule(tenant, "another", enabled=False, fire_at=None, next_at=None)
     assert store.put(first, None) is True
@@ -87,7 +87,7 @@ def test_a_schedule_is_kept_replaced_listed_and_deleted(store: ScheduleStore, te
     assert store.of_biz(tenant, "shop") == [other]
 
 
-def test_every_field_of_a_schedule_comes_back(store: ScheduleStore, tenant: str) -> None:
+def test_every_field_of_a_schedule_comes_back(store: MongoSchedules, tenant: str) -> None:
     schedule = everything(tenant)
     store.put(schedule, None)
 
@@ -97,7 +97,7 @@ def test_every_field_of_a_schedule_comes_back(store: ScheduleStore, tenant: str)
     assert store.get(tenant, "shop", "daily") == changed
 
 
-def test_only_what_stands_is_replaced(store: ScheduleStore, tenant: str) -> None:
+def test_only_what_stands_is_replaced(store: MongoSchedules, tenant: str) -> None:
     first = a_schedule(tenant)
     second = a_schedule(tenant, version=2, priority=1)
     assert store.put(second, first) is False, "nothing stands"
@@ -114,7 +114,7 @@ def test_only_what_stands_is_replaced(store: ScheduleStore, tenant: str) -> None
     assert store.put(third, standing) is True
 
 
-def test_of_many_that_put_at_once_one_does(store: ScheduleStore, tenant: str) -> None:
+def test_of_many_that_put_at_once_one_does(store: MongoSchedules, tenant: str) -> None:
     start = Barrier(6)
 
     def put(number: int) -> bool:
@@ -129,7 +129,7 @@ def test_of_many_that_put_at_once_one_does(store: ScheduleStore, tenant: str) ->
 
 
 def test_the_last_fifty_versions_are_kept_as_they_were_put(
-    store: ScheduleStore, tenant: str
+    store: MongoSchedules, tenant: str
 ) -> None:
     standing = everything(tenant)
     store.put(standing, None)
@@ -153,7 +153,7 @@ def test_the_last_fifty_versions_are_kept_as_they_were_put(
     assert [each.version for each in store.versions(tenant, "shop", "daily", 9)] == [1]
 
 
-def test_due_are_those_whose_time_has_come_oldest_first(store: ScheduleStore, tenant: str) -> None:
+def test_due_are_those_whose_time_has_come_oldest_first(store: MongoSchedules, tenant: str) -> None:
     past = NOON - timedelta(days=10_000)  # before anything that other tests leave
     store.put(a_schedule(tenant, "late", next_at=past + HOUR), None)
     store.put(a_schedule(tenant, "early", next_at=past), None)
@@ -173,7 +173,7 @@ def on_from(schedule: Schedule, fire_at: datetime | None, **changes: object) -> 
     return msgspec.structs.replace(schedule, **changes)
 
 
-def test_a_schedule_advances_once_over_all_schedulers(store: ScheduleStore, tenant: str) -> None:
+def test_a_schedule_advances_once_over_all_schedulers(store: MongoSchedules, tenant: str) -> None:
     schedule = a_schedule(tenant)
     store.put(schedule, None)
     start = Barrier(6)
@@ -191,7 +191,7 @@ def test_a_schedule_advances_once_over_all_schedulers(store: ScheduleStore, tena
     assert due(store, tenant, NOON + 9 * HOUR) == []
 
 
-def test_what_is_put_off_keeps_its_fire_time(store: ScheduleStore, tenant: str) -> None:
+def test_what_is_put_off_keeps_its_fire_time(store: MongoSchedules, tenant: str) -> None:
     schedule = a_schedule(tenant)
     store.put(schedule, None)
     outcome = Outcome(kind=OutcomeKind.WAITING, fire_at=NOON, at=NOON, why="another has not ended")
@@ -205,7 +205,7 @@ def test_what_is_put_off_keeps_its_fire_time(store: ScheduleStore, tenant: str) 
     assert due(store, tenant, NOON + HOUR) == ["daily"]
 
 
-def test_a_schedule_put_anew_meanwhile_does_not_advance(store: ScheduleStore, tenant: str) -> None:
+def test_a_schedule_put_anew_meanwhile_does_not_advance(store: MongoSchedules, tenant: str) -> None:
     schedule = a_schedule(tenant)
     store.put(schedule, None)
     store.put(a_schedule(tenant, cron="5 5 * * *", version=2), schedule)
@@ -217,7 +217,7 @@ def test_a_schedule_put_anew_meanwhile_does_not_advance(store: ScheduleStore, te
 
 
 def test_a_tenant_cannot_see_or_touch_the_schedules_of_another(
-    store: ScheduleStore, tenant: str
+    store: MongoSchedules, tenant: str
 ) -> None:
     mine = a_schedule(tenant)
     store.put(mine, None)
@@ -233,7 +233,7 @@ def test_a_tenant_cannot_see_or_touch_the_schedules_of_another(
     assert store.get(tenant, "shop", "daily") == mine
 
 
-def test_tenants_have_their_turns(store: ScheduleStore, tenant: str) -> None:
+def test_tenants_have_their_turns(store: MongoSchedules, tenant: str) -> None:
     past = NOON - timedelta(days=20_000)  # before anything that other tests leave
     other = f"{tenant}-b"
     for number in range(4):
@@ -251,7 +251,7 @@ def test_tenants_have_their_turns(store: ScheduleStore, tenant: str) -> None:
     store.delete(other, "shop", "one")
 
 
-def test_ticks_that_come_to_no_end_are_behind_since_the_first(store: ScheduleStore) -> None:
+def test_ticks_that_come_to_no_end_are_behind_since_the_first(store: MongoSchedules) -> None:
     began = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)  # after other tests' looks
     minute = timedelta(minutes=1)
     store.end_scan()

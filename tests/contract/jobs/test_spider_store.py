@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QuotaExceededError
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.spiders import HOLD, LinkNeeds, MongoSpiders, Range, SpiderPlan, SpiderStore, Start
+from tests.kit.spiders import HOLD, LinkNeeds, MongoSpiders, Range, SpiderPlan, Start
 
 NOON = datetime.now(UTC).replace(microsecond=123_000)
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 
 
-backend = backend_over(SpiderStore)
+backend = backend_over(MongoSpiders)
 
 
 @pytest.fixture
-def store(backend: Backend) -> SpiderStore:
-    return backend[SpiderStore]
+def store(backend: Backend) -> MongoSpiders:
+    return backend[MongoSpiders]
 
 
 def a_plan(page: str = "page", **changes: object) -> SpiderPlan:
@@ -33,7 +33,7 @@ def a_plan(page: str = "page", **changes: object) -> SpiderPlan:
     return replace(SpiderPlan(rule=page, start=start), **changes)
 
 
-def test_every_field_of_a_plan_is_kept(store: SpiderStore, tenant: str) -> None:
+def test_every_field_of_a_plan_is_kept(store: MongoSpiders, tenant: str) -> None:
     plan = a_plan(
         priority=9,
         pool="europe",
@@ -51,7 +51,7 @@ def test_every_field_of_a_plan_is_kept(store: SpiderStore, tenant: str) -> None:
 
 
 def test_a_plan_that_is_put_again_makes_no_version_and_another_one_does(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     again = store.put(tenant, "shop", "all", a_plan(), NOON + HOUR)
@@ -69,7 +69,7 @@ def test_a_plan_that_is_put_again_makes_no_version_and_another_one_does(
     assert store.get(tenant, "shop", "all", 4) is None
 
 
-def test_another_order_of_the_values_is_another_plan(store: SpiderStore, tenant: str) -> None:
+def test_another_order_of_the_values_is_another_plan(store: MongoSpiders, tenant: str) -> None:
     plan = a_plan()
     turned = replace(plan.start, values=dict(reversed(plan.start.values.items())))
 
@@ -78,7 +78,7 @@ def test_another_order_of_the_values_is_another_plan(store: SpiderStore, tenant:
     assert store.put(tenant, "shop", "all", replace(plan, start=turned), NOON).version == 2
 
 
-def test_those_who_put_at_once_make_a_version_each(store: SpiderStore, tenant: str) -> None:
+def test_those_who_put_at_once_make_a_version_each(store: MongoSpiders, tenant: str) -> None:
     start = Barrier(8)
 
     def put(number: int) -> int:
@@ -94,7 +94,7 @@ def test_those_who_put_at_once_make_a_version_each(store: SpiderStore, tenant: s
     assert store.get(tenant, "shop", "all") == kept[0]
 
 
-def test_the_same_plan_put_at_once_is_one_version(store: SpiderStore, tenant: str) -> None:
+def test_the_same_plan_put_at_once_is_one_version(store: MongoSpiders, tenant: str) -> None:
     start = Barrier(6)
 
     def put(_: int) -> int:
@@ -107,7 +107,7 @@ def test_the_same_plan_put_at_once_is_one_version(store: SpiderStore, tenant: st
     assert len(store.versions(tenant, "shop", "all", 100)) == 1
 
 
-def test_spiders_are_listed_by_name_page_by_page(store: SpiderStore, tenant: str) -> None:
+def test_spiders_are_listed_by_name_page_by_page(store: MongoSpiders, tenant: str) -> None:
     for name in ("b", "a", "a-1", "0"):
         store.put(tenant, "shop", name, a_plan(), NOON)
         store.put(tenant, "shop", name, a_plan(priority=2), NOON)
@@ -120,7 +120,7 @@ def test_spiders_are_listed_by_name_page_by_page(store: SpiderStore, tenant: str
 
 
 def test_of_a_deleted_spider_what_is_named_stays_until_it_is_named_no_more(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     store.put(tenant, "shop", "all", a_plan(priority=1), NOON)
@@ -146,7 +146,7 @@ def test_of_a_deleted_spider_what_is_named_stays_until_it_is_named_no_more(
 
 
 def test_what_is_held_stays_until_what_names_it_must_have_been_kept(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     store.hold(first, NOON - HOUR)
@@ -160,7 +160,7 @@ def test_what_is_held_stays_until_what_names_it_must_have_been_kept(
 
 
 def test_deleted_spiders_are_listed_by_name_as_long_as_they_have_versions(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     for name in ("c", "a", "b", "d"):
         store.put(tenant, "shop", name, a_plan(), NOON)
@@ -177,7 +177,7 @@ def test_deleted_spiders_are_listed_by_name_as_long_as_they_have_versions(
 
 
 def test_who_starts_a_job_while_its_spider_is_deleted_keeps_the_version(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     store.delete(tenant, "shop", "all")
@@ -196,7 +196,7 @@ def test_who_starts_a_job_while_its_spider_is_deleted_keeps_the_version(
 def test_old_versions_are_forgotten_unless_they_are_named_or_held(
     backend: Backend, tenant: str
 ) -> None:
-    store = backend.make(SpiderStore, most_versions=3)
+    store = backend.make(MongoSpiders, most_versions=3)
     made = [store.put(tenant, "shop", "all", a_plan(f"r{number}"), NOON) for number in range(7)]
     store.hold(made[3], NOON)
     assert len(store.versions(tenant, "shop", "all", 100)) == 7
@@ -211,7 +211,7 @@ def test_old_versions_are_forgotten_unless_they_are_named_or_held(
     assert store.get(tenant, "shop", "all") == made[-1]
 
 
-def test_of_what_was_never_kept_nothing_is_forgotten(store: SpiderStore, tenant: str) -> None:
+def test_of_what_was_never_kept_nothing_is_forgotten(store: MongoSpiders, tenant: str) -> None:
     store.put(tenant, "shop", "all", a_plan(), NOON)
 
     assert store.forget(tenant, "shop", "none", (), NOON) == 0
@@ -220,7 +220,7 @@ def test_of_what_was_never_kept_nothing_is_forgotten(store: SpiderStore, tenant:
 
 
 def test_a_biz_keeps_so_many_spiders_and_no_more(backend: Backend, tenant: str) -> None:
-    store = backend.make(SpiderStore, most_spiders=2)
+    store = backend.make(MongoSpiders, most_spiders=2)
     for name in ("a", "b"):
         store.put(tenant, "shop", name, a_plan(), NOON)
 
@@ -236,7 +236,7 @@ def test_a_biz_keeps_so_many_spiders_and_no_more(backend: Backend, tenant: str) 
 
 
 def test_a_tenant_cannot_see_or_touch_the_spiders_of_another(
-    store: SpiderStore, tenant: str
+    store: MongoSpiders, tenant: str
 ) -> None:
     mine = store.put(tenant, "shop", "all", a_plan(), NOON)
     other = tenant + "b"

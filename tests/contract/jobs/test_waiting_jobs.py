@@ -5,28 +5,30 @@ from datetime import timedelta
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import NOW
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import JobState, JobStore, MongoJobs
+from tests.kit.jobs import JobState, MongoJobs
 from tests.kit.mongo_nodes import NodesOnOneServer
 
 SECOND = timedelta(seconds=1)
 
 
-jobs = fixture_over(JobStore)
+jobs = fixture_over(MongoJobs)
 
 
-def waits(jobs: JobStore, tenant: str, name: str, seconds: float) -> None:
+def waits(jobs: MongoJobs, tenant: str, name: str, seconds: float) -> None:
     came = NOW - timedelta(seconds=seconds)
     jobs.create(a_job(tenant, name, state=JobState.PLACING, created_at=came))
 
 
 def test_jobs_that_came_by_then_and_wait_still_are_found_oldest_first(
-    jobs: JobStore, tenant: str
+    jobs: MongoJobs, tenant: str
 ) -> None:
     for name, seconds in (("c", 60), ("a", 61), ("b", 90), ("new", 59)):
         waits(jobs, tenant, name, seconds)
     jobs.create(a_job(tenant, "runs", state=JobState.RUNNING, created_at=NOW - 99 * SECOND))
     # When each is to be looked at next is no matter.
-    jobs.look(jobs.get(tenant, "docs", "b"), NOW, "no worker has looked at it yet", NOW + SECOND)
+    jobs.reschedule(
+        jobs.get(tenant, "docs", "b"), NOW, "no worker has looked at it yet", NOW + SECOND
+    )
 
     found = jobs.waiting(NOW - 60 * SECOND, 9)
 
@@ -39,7 +41,7 @@ def test_jobs_that_came_by_then_and_wait_still_are_found_oldest_first(
     assert [job.name for job in jobs.waiting(NOW, 9)] == ["c", "new"]
 
 
-def test_a_tenant_whose_jobs_are_many_hides_those_of_no_other(jobs: JobStore, tenant: str) -> None:
+def test_a_tenant_whose_jobs_are_many_hides_those_of_no_other(jobs: MongoJobs, tenant: str) -> None:
     for n in range(9):
         waits(jobs, f"{tenant}a", f"j{n}", 900 + n)
     waits(jobs, f"{tenant}b", "only", 61)

@@ -10,7 +10,7 @@ from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.redis_calls import CALLS, NOW, QUEUE_KEY, WAY
 from tests.contract.redis_users import rules_of
-from tests.kit.bidding import Offer, RedisBoard, RedisProbeCache
+from tests.kit.bidding import JobListing, RedisBoard, RedisProbeCache
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
@@ -88,7 +88,7 @@ def test_a_restricted_user_may_run_jobs_from_listing_to_end(restricted):
     board, wait, later = RedisBoard(restricted), timedelta(seconds=9), NOW + timedelta(seconds=60)
     keys = [("bolt", "docs", job) for job in ("a", "b", "c")]
     for tenant, biz, job in keys:
-        board.offer(Offer(tenant=tenant, biz=biz, job=job), NOW, wait)
+        board.add(JobListing(tenant=tenant, biz=biz, job=job), NOW, wait)
     for worker, key in (("w1", keys[0]), ("w2", keys[0]), ("w3", keys[1])):
         board.apply(worker, key, b"{}", NOW, wait)
     for key in keys[:2]:

@@ -8,7 +8,7 @@ from tests.functions.apps.test_clock import tick
 from tests.functions.crawling.test_follow import PAGES, a_web, following
 from tests.functions.http import ask
 from tests.kit.apps import now
-from tests.kit.jobs import Job, JobOrder, JobState, MongoJobs, StartingPorts, start_job
+from tests.kit.jobs import Job, JobOrder, JobStarter, JobState, MongoJobs
 from tests.kit.kernel import QueueKey
 from tests.kit.mongo import MongoLedgers, MongoRules
 from tests.kit.requests import Ledger
@@ -34,13 +34,13 @@ class Office:
         self.jobs = MongoJobs(self.parts.nodes)
 
     def start(self, start: Start, name: str = "june") -> Job:
-        ports = StartingPorts(
+        ports = JobStarter(
             jobs=self.jobs,
             spiders=NoSpiders(),  # type: ignore[arg-type]
             rules=MongoRules(self.parts.nodes),
         )
         order = JobOrder(tenant=self.tenant, biz="docs", by="api", name=name, start=start)
-        return start_job(ports, self.parts.config.current(), order, now())
+        return ports.start(self.parts.config.current(), order, now())
 
     def job(self, name: str = "june") -> Job:
         found = self.jobs.get(self.tenant, "docs", name)

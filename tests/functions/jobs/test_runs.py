@@ -15,10 +15,9 @@ from tests.kit.jobs import (
     GRACE,
     Job,
     JobState,
-    LearningPorts,
     MongoDemands,
-    MongoJobStates,
-    learn_run,
+    MongoJobs,
+    RunUsage,
 )
 from tests.kit.kernel import names
 from tests.kit.spiders import Start
@@ -42,8 +41,8 @@ def end(world: World, name: str, ended: datetime) -> None:
         by="api",
     )
     nodes = world.own.nodes
-    ports = LearningPorts(demands=MongoDemands(nodes), states=MongoJobStates(nodes))
-    learn_run(ports, job, {"done": 2}, ended)
+    ports = RunUsage(demands=MongoDemands(nodes), jobs=MongoJobs(nodes))
+    ports.end_run(job, {"done": 2}, ended)
 
 
 def test_a_run_is_measured_shown_learnt_once_and_nobody_elses(world) -> None:

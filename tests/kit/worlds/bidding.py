@@ -7,17 +7,16 @@ from msgspec.structs import replace
 
 from tests.fakes.fleet import MemoryFailureDetector, MemoryReadings
 from tests.fakes.spiders import MemorySpiders
-from tests.kit.bidding import Awarded, Bidder, Probe, award_jobs
+from tests.kit.bidding import Awarded, Bidder, Probe
 from tests.kit.config import BiddingTerms
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import (
     Job,
     JobDemand,
     JobOrder,
+    JobStarter,
     RunRecord,
-    StartingPorts,
     Usage,
-    start_job,
 )
 from tests.kit.spiders import SpiderPlan, Start
 from tests.kit.worlds.jobs import NoSpiders
@@ -58,14 +57,14 @@ class Fleet:
             plan = SpiderPlan(rule="page", start=start, link=link)
             spiders.put("default", "docs", "page", plan, self.world.now)
             what = {"spider": "page"}
-        ports = StartingPorts(
+        ports = JobStarter(
             jobs=self.world.jobs,
             spiders=spiders,
             rules=self.world.rules,
             board=self.world.board if board else None,
         )
         order = JobOrder(tenant="default", biz="docs", by="api", name=name, pool=pool, **what)
-        return start_job(ports, self.world.tree, order, self.world.now)
+        return ports.start(self.world.tree, order, self.world.now)
 
     def learn(self, memory, bandwidth=0.0):
         usage = Usage(memory=memory, memory_max=memory, bandwidth=bandwidth)
@@ -80,9 +79,9 @@ class Fleet:
         readings = MemoryReadings()
         readings.left = Remaining(memory=memory)
         self.readings[name] = readings
-        ways = way if isinstance(way, dict) else {URL: way}
-        ports = self.world.applying(ways, readings=readings, **changes)
-        return Bidder(ports, pool, name, threaded, lambda: 600.0)
+        links = way if isinstance(way, dict) else {URL: way}
+        make = self.world.bidder(links, readings=readings, **changes)
+        return make(pool, name, threaded, lambda: 600.0)
 
     def look(self, *workers):
         async def all_of_them():
@@ -95,7 +94,7 @@ class Fleet:
 
     def award(self, by="w0", **changes) -> Awarded:
         world = self.world
-        return award_jobs(world.awarding(**changes), world.tree, by, world.clock, lambda: 60.0)
+        return world.auction(**changes).run_round(world.tree, by, world.clock, lambda: 60.0)
 
     def pass_time(self, seconds, **changes) -> Awarded:
         self.world.now += timedelta(seconds=seconds)
@@ -112,7 +111,7 @@ class Fleet:
 
 
 def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True) -> None:
-    ports = StartingPorts(
+    ports = JobStarter(
         jobs=world.jobs,
         spiders=NoSpiders(),  # type: ignore[arg-type]
         rules=world.rules,
@@ -121,4 +120,4 @@ def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True
     for n in range(count):
         pages = Start(urls=("https://example.org/",))
         order = JobOrder(tenant=tenant, biz=biz, by="api", name=f"{biz}{n:02}", start=pages)
-        start_job(ports, world.tree, order, world.now)
+        ports.start(world.tree, order, world.now)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start_job
+from tests.kit.jobs import Expanded, Job, JobOrder, JobStarter
 from tests.kit.kernel import QueueKey
 from tests.kit.requests import BATCH_LIMIT, Request
 from tests.kit.spiders import Range, Start, url_at
@@ -26,10 +26,10 @@ def numbers(count: int) -> Start:
 
 
 def begin(world: World, start: Start | int = 3, name: str = "june", tenant: str = "default") -> Job:
-    ports = StartingPorts(jobs=world.jobs, spiders=NoSpiders(), rules=world.rules)  # type: ignore[arg-type]
+    ports = JobStarter(jobs=world.jobs, spiders=NoSpiders(), rules=world.rules)  # type: ignore[arg-type]
     start = numbers(start) if isinstance(start, int) else start
     order = JobOrder(tenant=tenant, biz="docs", by="api", name=name, start=start)
-    return start_job(ports, world.tree, order, world.now)
+    return ports.start(world.tree, order, world.now)
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
         if number:
             world.now += timedelta(minutes=5)
         left = time_left or (lambda: 60.0)
-        made = expand(ports, world.tree, world.clock, left)
+        made = ports.expand(world.tree, world.clock, left)
         done.batches += made.batches
         done.tasks += made.tasks
     return done

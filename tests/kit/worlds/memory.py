@@ -1,17 +1,17 @@
 """A whole platform in memory, with a clock that only the test moves."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 
-from tests.fakes.bidding import MemoryBoard, MemoryProber, MemoryProbes
+from tests.fakes.bidding import MemoryBoard, MemoryProbeCache, MemoryProber
 from tests.fakes.fetching import MemoryFetcher
 from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryReadings, MemoryWorkers
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
-from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryLostJobs
-from tests.fakes.jobs import MemoryJobs, MemoryJobStates
+from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryOrphanedJobs
+from tests.fakes.jobs import MemoryJobs
 from tests.fakes.ledger import MemoryJournal, MemoryLedgers
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.fakes.queue import MemoryOverview, MemoryQueue
@@ -22,7 +22,7 @@ from tests.fakes.requests import MemoryRequestStore, MemoryRules
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.staffing import MemoryLimit, MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
-from tests.kit.bidding import AwardingPorts, BidderPorts, Probe, ProbingPorts
+from tests.kit.bidding import Bidder, JobAuction, LinkProber, Probe
 from tests.kit.config import (
     Biz,
     Field,
@@ -40,11 +40,10 @@ from tests.kit.config import (
 from tests.kit.fleet import Forecast, PoolScaling, Scaling
 from tests.kit.frontier import SeedDispatcher
 from tests.kit.jobs import (
-    AdvancingPorts,
-    CancellingPorts,
-    EndingPorts,
-    ExpandingPorts,
-    LearningPorts,
+    JobCancellation,
+    JobExpansion,
+    JobRounds,
+    RunUsage,
 )
 from tests.kit.kernel import FetchError, QueueKey
 from tests.kit.records import DrainPorts, SchemaValidator
@@ -140,7 +139,7 @@ class World:
         self.hosts = MemoryHosts(clock=self.clock)
         self.cancellations = MemoryCancellations(clock=self.clock)
         self.jobs = MemoryJobs()
-        self.lost = MemoryLostJobs(self.jobs)
+        self.orphaned = MemoryOrphanedJobs(self.jobs)
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
@@ -269,47 +268,40 @@ class World:
             journal=self.journal,
         )
 
-    def learning(self) -> LearningPorts:
-        states = MemoryJobStates(self.jobs)
-        return LearningPorts(demands=self.demands, states=states)
+    def usage(self) -> RunUsage:
+        return RunUsage(demands=self.demands, jobs=self.jobs)
 
-    def cancelling(self, **changes: object) -> CancellingPorts:
+    def cancelling(self, **changes: object) -> JobCancellation:
         ports: dict[str, object] = {
             "jobs": self.jobs,
             "store": self.store,
             "ledgers": self.ledgers,
             "cancellations": self.cancellations,
-            "learning": self.learning(),
+            "usage": self.usage(),
         }
-        return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return JobCancellation(**(ports | changes))  # type: ignore[arg-type]
 
-    def expanding(self, jobs: object = None, **changes: object) -> ExpandingPorts:
-        return ExpandingPorts(
+    def expanding(self, jobs: object = None, **changes: object) -> JobExpansion:
+        return JobExpansion(
             jobs=jobs or self.jobs,  # type: ignore[arg-type]
             ledgers=self.ledgers,
             submission=self.submission(**changes),
         )
 
-    def ending(self, **changes: object) -> EndingPorts:
+    def advancing(self, **changes: object) -> JobRounds:
         ports: dict[str, object] = {
             "jobs": self.jobs,
+            "orphaned": self.orphaned,
+            "expansion": self.expanding(),
             "ledgers": self.ledgers,
             "seeds": self.seeds,
             "store": self.store,
-            "learning": self.learning(),
-        }
-        return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
-
-    def advancing(self, **changes: object) -> AdvancingPorts:
-        ports: dict[str, object] = {
-            "expanding": self.expanding(),
-            "ending": self.ending(),
-            "lost": self.lost,
+            "usage": self.usage(),
             "detector": self.detector,
         }
-        return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return JobRounds(**(ports | changes))  # type: ignore[arg-type]
 
-    def awarding(self, **changes: object) -> AwardingPorts:
+    def auction(self, **changes: object) -> JobAuction:
         ports: dict[str, object] = {
             "jobs": self.jobs,
             "board": self.board,
@@ -317,18 +309,18 @@ class World:
             "detector": self.detector,
             "say": lambda message, **_: self.said.append(message),
         }
-        return AwardingPorts(**(ports | changes))  # type: ignore[arg-type]
+        return JobAuction(**(ports | changes))  # type: ignore[arg-type]
 
-    def applying(
-        self, ways: Mapping[str, Probe | FetchError] | None = None, **changes: object
-    ) -> BidderPorts:
-        probing = ProbingPorts(
+    def bidder(
+        self, links: Mapping[str, Probe | FetchError] | None = None, **changes: object
+    ) -> Callable[..., Bidder]:
+        prober = LinkProber(
             config=self,
             hosts=self.hosts,
             robots=self.robots,
             fetcher=MemoryFetcher({}),
-            prober=MemoryProber(ways or {}),
-            book=MemoryProbes(),
+            prober=MemoryProber(links or {}),
+            cache=MemoryProbeCache(),
             clock=self.clock,
         )
         ports: dict[str, object] = {
@@ -337,10 +329,10 @@ class World:
             "jobs": self.jobs,
             "demands": self.demands,
             "readings": self.readings,
-            "probing": probing,
+            "prober": prober,
             "clock": self.clock,
         }
-        return BidderPorts(**(ports | changes))  # type: ignore[arg-type]
+        return partial(Bidder, **(ports | changes))
 
     def work(self, pages: dict[str, object], **changes: object) -> WorkerServices:
         ports: dict[str, object] = {
@@ -367,8 +359,8 @@ class World:
             "advancing": self.advancing(),
             "readings": self.readings,
             "demands": self.demands,
-            "applying": self.applying(),
-            "awarding": self.awarding(),
+            "bidder": self.bidder(),
+            "awarding": self.auction(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

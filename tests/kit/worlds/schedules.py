@@ -9,17 +9,12 @@ from tests.fakes.requests import MemoryRules
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.spiders import MemorySpiders
 from tests.kit.config import Tree
-from tests.kit.jobs import ENDED, Job, JobState, StartingPorts
+from tests.kit.jobs import ENDED, Job, JobStarter, JobState
 from tests.kit.schedules import (
-    FiringPorts,
     OutcomeKind,
-    PlanningPorts,
     Schedule,
-    get_schedule,
-    put_schedule,
-    run_due,
-    run_now,
-    set_enabled,
+    ScheduleRunner,
+    ScheduleService,
 )
 from tests.kit.spiders import SpiderPlan, Start
 from tests.kit.warned import Warned
@@ -99,32 +94,32 @@ class Clocked:
         return self.warned.texts
 
     @property
-    def planning(self) -> PlanningPorts:
-        return PlanningPorts(schedules=self.schedules, spiders=self.spiders)
+    def planning(self) -> ScheduleService:
+        return ScheduleService(schedules=self.schedules, spiders=self.spiders)
 
     @property
-    def firing(self) -> FiringPorts:
-        starting = StartingPorts(jobs=self.jobs, spiders=self.spiders, rules=self.rules)
-        return FiringPorts(schedules=self.schedules, starting=starting)
+    def firing(self) -> ScheduleRunner:
+        starter = JobStarter(jobs=self.jobs, spiders=self.spiders, rules=self.rules)
+        return ScheduleRunner(schedules=self.schedules, starter=starter)
 
     def put(self, **changes: object) -> Schedule:
-        return put_schedule(self.planning, self.tree, schedule(**changes), self.now)
+        return self.planning.put(self.tree, schedule(**changes), self.now)
 
     def put_spider(self, **changes: object) -> Schedule:
-        return put_schedule(self.planning, self.tree, of_spider(**changes), self.now)
+        return self.planning.put(self.tree, of_spider(**changes), self.now)
 
     def keep_spider(self, pattern: str = "https://example.org/{kind}/x") -> None:
         plan = SpiderPlan(rule="page", start=Start(pattern=pattern), priority=7)
         self.spiders.put("default", "docs", "shop", plan, self.now)
 
     def tick(self, time_left: Callable[[], float] = lambda: 120.0) -> int:
-        return run_due(self.firing, self.tree, self.now, time_left)
+        return self.firing.run_due(self.tree, self.now, time_left)
 
     def run(self, key: str | None = None, name: str = "hourly") -> Job:
-        return run_now(self.firing, self.tree, self.get(name), key, self.now)
+        return self.firing.run_now(self.tree, self.get(name), key, self.now)
 
     def get(self, name: str = "hourly") -> Schedule:
-        return get_schedule(self.schedules, self.tree, "default", "docs", name)
+        return self.planning.get(self.tree, "default", "docs", name)
 
     def outcome(self, name: str = "hourly") -> tuple[OutcomeKind, datetime]:
         """Tell what became of a schedule's last fire, and when that was due."""
@@ -133,8 +128,8 @@ class Clocked:
         return last.kind, last.fire_at
 
     def enable(self, *, enabled: bool, name: str = "hourly") -> Schedule:
-        return set_enabled(
-            self.planning, self.tree, "default", "docs", name, self.now, enabled=enabled
+        return self.planning.set_enabled(
+            self.tree, "default", "docs", name, self.now, enabled=enabled
         )
 
     def names(self) -> list[str]:

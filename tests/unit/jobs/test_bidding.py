@@ -266,10 +266,9 @@ def test_a_job_that_cannot_be_judged_keeps_nobody_and_is_judged_without_its_site
             return getattr(world.hosts, name)
 
     fleet.start()
-    ports = world.applying({URL: GOOD, other: GOOD})
-    probing = ports.probing
+    prober = world.bidder({URL: GOOD, other: GOOD}).keywords["prober"]
 
-    worker = fleet.worker("w1", probing=probing_without(probing, Hosts()))
+    worker = fleet.worker("w1", prober=dataclasses.replace(prober, hosts=Hosts()))
     fleet.look(worker)
     fleet.look(worker)
     assert fleet.standing.why_not["main"].kind is WhyNot.UNJUDGED
@@ -283,7 +282,3 @@ def test_a_job_that_cannot_be_judged_keeps_nobody_and_is_judged_without_its_site
     assert fleet.standing.state is ListingState.APPLIED
     [bid] = world.board.read(KEY)[1]
     assert b"not judged" in bid.document
-
-
-def probing_without(probing, hosts):
-    return dataclasses.replace(probing, hosts=hosts)

@@ -72,7 +72,7 @@ def test_a_pool_whose_only_worker_was_busy_and_vanished_keeps_no_job_for_ever(fl
     far, main = fleet.worker("f1", "far", memory=20 * GB), fleet.worker("w1")
     fleet.readings["f1"].left = Remaining(memory=1 * GB)
     looked_until(fleet, far, main, seconds=300)
-    assert fleet.standing.offer.lowered == 0
+    assert fleet.standing.listing.lowered == 0
 
     assert looked_until(fleet, main, seconds=PATIENCE - 60) == 0
     looked_until(fleet, main, seconds=600)

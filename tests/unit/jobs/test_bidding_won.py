@@ -83,8 +83,8 @@ def test_a_lost_board_is_rebuilt_as_it_was(fleet):
     # july was offered by the first round, june again by a later one.
     assert fleet.pass_time(31).offered == 1
 
-    assert fleet.standing.offer.lowered == 1
-    assert fleet.standing.offer.since == START
+    assert fleet.standing.listing.lowered == 1
+    assert fleet.standing.listing.since == START
     assert {one.job for one in fleet.world.board.head("main", 5)} == {"june", "july"}
 
 
@@ -174,7 +174,7 @@ def test_workers_pass_over_a_job_with_enough_applicants(fleet):
 
     fleet.look(fleet.worker("w1"), fleet.worker("w2"))
 
-    held = {fleet.world.board.held(name).offer.job for name in ("w1", "w2")}
+    held = {fleet.world.board.held(name).listing.job for name in ("w1", "w2")}
     assert held == {"june", "july"}
 
 

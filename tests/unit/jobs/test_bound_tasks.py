@@ -9,7 +9,7 @@ from tests.fakes.fleet import MemoryFailureDetector
 from tests.fakes.queue import MemoryQueue
 from tests.kit.config import PoolLimits, queue_key_of
 from tests.kit.fleet import WorkerStatus
-from tests.kit.jobs import ExpandingPorts, JobOrder, StartingPorts, expand, start_job
+from tests.kit.jobs import JobExpansion, JobOrder, JobStarter
 from tests.kit.kernel import InvalidRequestError, bound
 from tests.kit.recovery import GONE_AFTER, RemovedPools
 from tests.kit.requests import Body, Request
@@ -29,18 +29,18 @@ def _pools(world: World) -> None:
 
 
 def start(world: World, pool: str | None = "far", name: str = "june"):
-    ports = StartingPorts(jobs=world.jobs, spiders=NoSpiders(), rules=world.rules)  # type: ignore[arg-type]
+    ports = JobStarter(jobs=world.jobs, spiders=NoSpiders(), rules=world.rules)  # type: ignore[arg-type]
     order = JobOrder(
         tenant="default", biz="docs", by="api", name=name, start=Start(urls=URLS), pool=pool
     )
-    return start_job(ports, world.tree, order, world.now)
+    return ports.start(world.tree, order, world.now)
 
 
 def expanded(world: World, **changes: object) -> None:
-    ports = ExpandingPorts(
+    ports = JobExpansion(
         jobs=world.jobs, submission=world.submission(**changes), ledgers=world.ledgers
     )
-    expand(ports, world.tree, world.clock, lambda: 60.0)
+    ports.expand(world.tree, world.clock, lambda: 60.0)
 
 
 def recovered(world: World):

@@ -9,10 +9,7 @@ from tests.kit.jobs import (
     Job,
     JobState,
     TaskBatch,
-    cancel_job,
-    cancel_jobs,
     cancelling,
-    expand,
     is_over,
 )
 from tests.kit.kernel import ConflictError, NotFoundError, StoreUnavailableError
@@ -50,13 +47,13 @@ def store(world: World, count: int) -> None:
 
 
 def cancel(world: World, **changes: object) -> Job:
-    return cancel_job(world.cancelling(**changes), world.tree, KEY, "api:default", world.clock)
+    return world.cancelling(**changes).cancel(world.tree, KEY, "api:default", world.clock)
 
 
 def a_round(world: World, seconds: float = 60.0, **changes: object) -> int:
     world.now += timedelta(seconds=20)
     ports = world.cancelling(**changes)
-    return cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: seconds)
+    return ports.run_round(world.detector, world.tree, "w", world.now, lambda: seconds)
 
 
 def state(world: World) -> JobState:
@@ -77,7 +74,7 @@ def test_a_small_job_ends_at_once_and_its_workers_hear_of_it(world):
     assert (job.state, job.ended_at) == (JobState.CANCELLED, world.now)
     assert job.counts == {"done": 0, "dead": 0, "cancelled": 3, "expired": 0, "refused": 0}
     assert ledger(world) == (3, 0, 3)
-    assert world.cancellations.heard().jobs == [KEY]
+    assert world.cancellations.announced().jobs == [KEY]
 
 
 def test_cancelling_again_gives_the_same_answer(world):
@@ -288,7 +285,7 @@ def test_a_large_job_leaves_time_for_others_and_all_are_announced_meanwhile(worl
 
     world.now += timedelta(seconds=20)
     sweeps.left = 20.0
-    ended = cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: sweeps.left)
+    ended = ports.run_round(world.detector, world.tree, "w", world.now, lambda: sweeps.left)
 
     assert ended == 1
     assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
@@ -306,7 +303,7 @@ def test_what_was_swept_in_a_round_that_was_too_short_is_behind_others_in_the_ne
         world.now += timedelta(seconds=20)
         sweeps.left = 2.0
         ports = world.cancelling(store=sweeps)
-        cancel_jobs(ports, world.detector, world.tree, "w", world.now, lambda: sweeps.left)
+        ports.run_round(world.detector, world.tree, "w", world.now, lambda: sweeps.left)
 
     assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
 
@@ -347,9 +344,9 @@ def test_a_batch_that_cannot_be_stored_does_not_put_off_the_sweep(world):
 
     cancelled = world.jobs.cancel(*KEY, world.now)
     # Whoever began before the job was cancelled fails afterwards.
-    world.jobs.look(job, world.now, "away", world.now + timedelta(minutes=5))
+    world.jobs.reschedule(job, world.now, "away", world.now + timedelta(minutes=5))
     assert world.jobs.get(*KEY).due_at == cancelled.due_at
-    expand(ports, world.tree, world.clock, lambda: 60.0)
+    ports.expand(world.tree, world.clock, lambda: 60.0)
 
     assert world.jobs.get(*KEY).due_at > world.now
     assert world.jobs.sweepable(9, world.now) != []

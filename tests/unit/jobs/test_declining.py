@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.bidding import CATCH_UP, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, reported
+from tests.kit.bidding import (
+    CATCH_UP,
+    LONGEST_WAIT,
+    Note,
+    Step,
+    WhyNot,
+    decide,
+    explain_declines,
+    lowered,
+)
 from tests.kit.config import BiddingTerms
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -57,15 +66,15 @@ def test_what_is_lacked_of_the_least_that_it_may_want_ends_its_wait():
     lacks, busy = note(LACKS, lowered=6), note(BUSY, lowered=6, minutes=61)
 
     assert "suits it" in step({"main": lacks}, 6, ("main",)).why
-    reported = step({"main": busy}, 6, ("main",))
-    assert reported.step is Step.GIVE_UP
-    assert "busy for 61 min" in reported.why
+    decision = step({"main": busy}, 6, ("main",))
+    assert decision.step is Step.GIVE_UP
+    assert "busy for 61 min" in decision.why
 
 
 def test_a_job_at_which_nobody_looks_keeps_its_place_for_as_long_as_there_is_patience():
     assert step({}, waited=HOUR - timedelta(seconds=1)).step is Step.STAY
     assert step({}, waited=HOUR).step is Step.TAIL
-    # Nothing is known of it, however long that lasts: it is not lost, and people are told.
+    # Nothing is known of it, however long that lasts: it is not lost, and reported.
     assert step({}, waited=300 * HOUR).step is Step.TAIL
 
 
@@ -110,12 +119,12 @@ def test_silent_pools_are_named():
 
     decided = step(notes, pools=("far", "main", "west"), waited=2 * HOUR)
 
-    assert decided.unheard == ("far", "west")
-    assert reported(notes, decided.unheard) == (
+    assert decided.silent == ("far", "west")
+    assert explain_declines(notes, decided.silent) == (
         "main: at 100 % of its demand: why; no worker of far, west has looked at it lately"
     )
-    assert reported({"far": note(BUSY, ago=60)}, ["far"]).startswith("no worker has")
-    many = reported({"main": replace(note(LACKS), why="x" * 900)}, [*"edcba"])
+    assert explain_declines({"far": note(BUSY, ago=60)}, ["far"]).startswith("no worker has")
+    many = explain_declines({"main": replace(note(LACKS), why="x" * 900)}, [*"edcba"])
     assert "a, b, c and 2 more" in many
     assert len(many) == 400
 

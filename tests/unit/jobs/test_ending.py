@@ -10,10 +10,6 @@ from tests.kit.jobs import (
     LOCK,
     TERM,
     JobState,
-    advance,
-    can_advance,
-    end_jobs,
-    end_orphaned_jobs,
     ending,
 )
 from tests.kit.kernel import StoreUnavailableError, to_ms
@@ -26,7 +22,7 @@ UNTIL = timedelta(minutes=1)
 
 
 def look(world: World, **changes: object) -> int:
-    return end_jobs(world.ending(**changes), world.tree, world.clock, lambda: 60.0)
+    return world.advancing(**changes).end_jobs(world.tree, world.clock, lambda: 60.0)
 
 
 def later(world: World) -> None:
@@ -240,9 +236,9 @@ def test_more_jobs_than_a_round_reads_are_all_polled(world):
 def test_no_job_is_polled_without_time(world):
     all_done(world)
 
-    assert end_jobs(world.ending(), world.tree, world.clock, lambda: 0.0) == 0
+    assert world.advancing().end_jobs(world.tree, world.clock, lambda: 0.0) == 0
     times = iter([1.0, 0.0, 0.0])
-    assert end_jobs(world.ending(), world.tree, world.clock, lambda: next(times)) == 0
+    assert world.advancing().end_jobs(world.tree, world.clock, lambda: next(times)) == 0
 
 
 # ---- rounds ------------------------------------------------------------------------------------
@@ -252,30 +248,30 @@ def test_a_round_that_has_the_lock_ends_jobs_and_makes_tasks(world):
     all_done(world)
     begin(world, 5, "july")
 
-    done = advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0)
+    done = world.advancing().advance(world.tree, "w1", world.clock, lambda: 60.0)
 
     assert (done.mine, done.batches, done.tasks, done.ended) == (True, 1, 5, 1)
-    assert can_advance(world.advancing(), world.now) is False
+    assert world.advancing().can_advance(world.now) is False
     begin(world, 5, "august")
-    assert can_advance(world.advancing(), world.now) is True
+    assert world.advancing().can_advance(world.now) is True
 
 
 def test_one_round_at_a_time_runs_and_releases_its_lock(world):
     begin(world, 5)
     world.detector.acquire_lock(LOCK, "other", timedelta(), TERM)
 
-    assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).mine is False
+    assert world.advancing().advance(world.tree, "w1", world.clock, lambda: 60.0).mine is False
     world.detector.release_lock(LOCK, "other")
     later(world)
-    assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
+    assert world.advancing().advance(world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
 
 
 def test_while_redis_is_away_there_is_no_round(world):
     begin(world, 5)
     ports = world.advancing(detector=Failing(world.detector, acquire_lock=1, release_lock=1))
 
-    assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).mine is False
-    assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
+    assert ports.advance(world.tree, "w1", world.clock, lambda: 60.0).mine is False
+    assert ports.advance(world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
     assert len(world.warnings) == 2
 
 
@@ -284,9 +280,9 @@ def test_an_unavailable_home_node_is_reported_and_leaves_the_lock_free(world):
     away = world.expanding(jobs=Failing(world.jobs, expandable=1))
 
     with pytest.raises(StoreUnavailableError):
-        advance(world.advancing(expanding=away), world.tree, "w1", world.clock, lambda: 60.0)
+        world.advancing(expansion=away).advance(world.tree, "w1", world.clock, lambda: 60.0)
     later(world)
-    assert advance(world.advancing(), world.tree, "w2", world.clock, lambda: 60.0).tasks == 5
+    assert world.advancing().advance(world.tree, "w2", world.clock, lambda: 60.0).tasks == 5
 
 
 # ---- turns of those that run -------------------------------------------------------------------
@@ -378,7 +374,7 @@ def test_a_job_retried_while_its_ledger_is_read_does_not_end(world):
 
 
 def round_of(world: World) -> int:
-    return advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).ended
+    return world.advancing().advance(world.tree, "w1", world.clock, lambda: 60.0).ended
 
 
 def test_jobs_of_a_biz_that_was_removed_end_after_a_week_and_not_before(world):
@@ -428,6 +424,6 @@ def test_orphaned_jobs_are_left_where_no_time_is(world):
     begin(world, 2)
     world.tree = replace(world.tree, bizs={})
     for _ in range(2):
-        assert end_orphaned_jobs(world.lost, world.tree, world.now, lambda: 0.0) == 0
+        assert world.advancing().end_orphaned_jobs(world.tree, world.now, lambda: 0.0) == 0
         world.now += 2 * KEPT
     assert job_of(world).state is JobState.EXPANDING

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.jobs import JobState, end_jobs
+from tests.kit.jobs import JobState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.worlds.crashes import Kill, KilledError, Trouble
 from tests.kit.worlds.jobs import (
@@ -46,7 +46,7 @@ def test_whoever_dies_wherever_the_job_has_its_tasks_once(at, what, size, minute
     assert before.items() <= {one.body.url: one.id for one in tasks(world)}.items()
     assert_exact(world)
     assert job_of(world).state is JobState.RUNNING
-    end_jobs(world.ending(), world.tree, world.clock, lambda: 60.0)
+    world.advancing().end_jobs(world.tree, world.clock, lambda: 60.0)
     assert job_of(world).trouble is None
 
 

@@ -183,7 +183,7 @@ def test_a_job_that_vanishes_is_let_go(world):
         def get(self, *key):
             self.due = []
 
-        def look(self, *seen):
+        def reschedule(self, *seen):
             """It is gone: nothing is noted of it."""
 
     assert run(world, jobs=Late()).batches == 0

@@ -9,7 +9,7 @@ from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.jobs import MemoryJobReopening
 from tests.fakes.spiders import MemorySpiders
 from tests.kit.dead_letters import DeadLetters
-from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, TaskBatch, jobs
+from tests.kit.jobs import JobOrder, JobService, JobStarter, JobState, TaskBatch, jobs
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
@@ -27,17 +27,17 @@ URLS = Start(urls=("https://a.example/1", "https://a.example/2"))
 PAGES = Start(pattern="https://a.example/{kind}/{n}", values={"n": Range(last=3)})
 
 
-def ports(world: World, **changes: object) -> JobPorts:
+def ports(world: World, **changes: object) -> JobService:
     if not hasattr(world, "spiders"):
         world.spiders = MemorySpiders()
-    starting = StartingPorts(jobs=world.jobs, spiders=world.spiders, rules=world.rules)
+    starter = JobStarter(jobs=world.jobs, spiders=world.spiders, rules=world.rules)
     facts: dict = {
-        "starting": starting,
+        "starter": starter,
         "ledgers": world.ledgers,
         "workers": world.workers,
         "waker": world,
     }
-    return JobPorts(**(facts | changes))
+    return JobService(**(facts | changes))
 
 
 def order(**changes: object) -> JobOrder:
@@ -46,7 +46,7 @@ def order(**changes: object) -> JobOrder:
 
 
 def start(world: World, key: str | None = None, **changes: object) -> jobs.Started:
-    return jobs.start(ports(world), world.tree, order(**changes), key, world.now)
+    return ports(world).start(world.tree, order(**changes), key, world.now)
 
 
 def test_a_job_is_started_and_somebody_woken_to_make_its_tasks(world):
@@ -136,8 +136,7 @@ def test_a_run_of_a_spider_carries_its_version_and_its_values(world):
     plan = SpiderPlan(rule="page", start=PAGES, priority=2)
     world.spiders.put("default", "docs", "shop", plan, world.now)
 
-    job = jobs.start(
-        tools,
+    job = tools.start(
         world.tree,
         order(spider="shop", start=None, values={"kind": "new"}, name="june"),
         None,
@@ -146,12 +145,12 @@ def test_a_run_of_a_spider_carries_its_version_and_its_values(world):
 
     assert (job.spider, job.spider_version, job.priority, job.size) == ("shop", 1, 2, 3)
     again = order(spider="shop", start=None, values={"kind": "new"}, name="june", version=1)
-    assert jobs.start(tools, world.tree, again, None, world.now).job == job
+    assert tools.start(world.tree, again, None, world.now).job == job
     other = replace(again, version=2)
     with pytest.raises(ConflictError):
-        jobs.start(tools, world.tree, other, None, world.now)
+        tools.start(world.tree, other, None, world.now)
     with pytest.raises(ConflictError):
-        jobs.start(tools, world.tree, replace(again, values={"kind": "old"}), None, world.now)
+        tools.start(world.tree, replace(again, values={"kind": "old"}), None, world.now)
 
 
 def test_what_is_wrong_is_named_and_nothing_kept(world):
@@ -166,9 +165,7 @@ def test_what_is_wrong_is_named_and_nothing_kept(world):
 
 
 def test_a_job_is_kept_though_nobody_can_be_woken(world):
-    found = jobs.start(
-        ports(world, workers=Broken()), world.tree, order(name="june"), None, world.now
-    )
+    found = ports(world, workers=Broken()).start(world.tree, order(name="june"), None, world.now)
 
     assert found.is_new
     assert any("next tick" in warning for warning in world.warnings)
@@ -180,18 +177,18 @@ def test_a_job_is_kept_though_nobody_can_be_woken(world):
 def test_a_job_is_looked_at_with_its_ledger(world):
     start(world, name="june")
 
-    seen = jobs.get_job(ports(world), world.tree, ("default", "docs", "june"), world.now)
+    seen = ports(world).get(world.tree, ("default", "docs", "june"), world.now)
 
     assert (seen.job.name, seen.ledger.submitted) == ("june", 0)
     for key in (("acme", "docs", "june"), ("default", "docs", "july")):
         with pytest.raises(NotFoundError):
-            jobs.get_job(ports(world), world.tree, key, world.now)
+            ports(world).get(world.tree, key, world.now)
 
 
 def listed(world: World, cursor: str | None = None, limit: int = 2, **changes: object):
     facts: dict = {"states": (), "spider": None, "schedule": None}
-    return jobs.list_jobs(
-        ports(world), world.tree, "default", "docs", cursor=cursor, limit=limit, **(facts | changes)
+    return ports(world).list_jobs(
+        world.tree, "default", "docs", cursor=cursor, limit=limit, **(facts | changes)
     )
 
 
@@ -235,7 +232,7 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
         world.jobs.end(job, state, {"dead": count}, world.now)
 
 
-def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0) -> jobs.Retried:
+def retry(world: World, tools: JobService | None = None, look_seconds: float = 5.0) -> jobs.Retried:
     dead_letters = DeadLetters(
         dead_letters=MemoryDeadLetters(world.store.state),
         store=world.store,
@@ -246,8 +243,7 @@ def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0
         journal=world.journal,
         look_seconds=look_seconds,
     )
-    return jobs.retry_failed(
-        tools or ports(world),
+    return (tools or ports(world)).retry_failed(
         dead_letters,
         MemoryJobReopening(world.jobs),
         world.tree,

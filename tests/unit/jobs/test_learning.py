@@ -6,20 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.job_ends import MemoryDemands
-from tests.fakes.jobs import MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.fakes.jobs import MemoryJobReopening, MemoryJobs
 from tests.kit.jobs import (
     BATCH,
     GRACE,
     Job,
     JobState,
-    LearningPorts,
     RunFigures,
     RunPart,
-    get_demand,
-    get_run,
-    learn_due,
-    learn_run,
-    list_demands,
+    RunUsage,
 )
 from tests.kit.kernel import NotFoundError, StoreUnavailableError, UnknownBizError
 from tests.kit.spiders import Start
@@ -52,8 +47,7 @@ class Office:
         self.demands = demands or MemoryDemands()
         self.warned = Warned()
         self.jobs = MemoryJobs()
-        states = MemoryJobStates(self.jobs)
-        self.ports = LearningPorts(demands=self.demands, states=states)
+        self.ports = RunUsage(demands=self.demands, jobs=self.jobs)
 
     def measure(self, job: Job, memory: float = 100.0, seconds: float = 10.0, part: str = "w.1"):
         figures = RunFigures(
@@ -64,10 +58,10 @@ class Office:
         self.demands.add_run([one], NOW)
 
     def end(self, job: Job) -> None:
-        learn_run(self.ports, job, {"done": 1}, NOW)
+        self.ports.end_run(job, {"done": 1}, NOW)
 
     def learn(self, now: datetime = LATER, time_left=lambda: 60.0) -> int:
-        return learn_due(self.ports, now, time_left)
+        return self.ports.learn_due(now, time_left)
 
     def known(self, spider: str = "page", tenant: str = "default"):
         return self.demands.get(tenant, "docs", spider)
@@ -90,7 +84,7 @@ def test_a_run_is_learnt_from_when_its_workers_have_had_time_to_report(office: O
     known = office.known()
     assert (known.runs, known.usage.memory, known.usage.memory_max) == (1, 200, 600)
     assert known.measured_at == LATER
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.closed, run.learnt_at, run.counts, run.figures.workers) == (
         True,
         LATER,
@@ -131,7 +125,7 @@ def test_from_a_run_that_was_cut_short_nothing_is_learnt_but_it_is_kept(
 
     assert office.learn() == 1
     assert office.known() is None
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.is_whole, run.learnt_at, run.figures.seconds) == (False, None, 10)
 
 
@@ -221,12 +215,12 @@ def test_a_run_that_goes_on_shows_what_was_reported_up_to_now(office: Office) ->
     job = a_job()
     office.measure(job)
 
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.figures.seconds, run.ended_at, run.closed) == (10, None, False)
     with pytest.raises(NotFoundError, match="nothing was measured"):
-        get_run(office.demands, TREE, "default", "docs", "never")
+        office.ports.get_run(TREE, "default", "docs", "never")
     office.end(job)
-    ended = get_run(office.demands, TREE, *job.key)
+    ended = office.ports.get_run(TREE, *job.key)
     assert (ended.figures.seconds, ended.ended_at, ended.spider) == (10, NOW, "page")
 
 
@@ -238,18 +232,18 @@ def test_demands_are_shown_one_by_one_and_all_and_only_of_bizs_that_there_are(
     office.end(job)
     office.learn()
 
-    assert get_demand(office.demands, TREE, "default", "docs", "page").runs == 1
-    assert [d.spider for d in list_demands(office.demands, TREE, "default", "docs", None, 9)] == [
+    assert office.ports.get_demand(TREE, "default", "docs", "page").runs == 1
+    assert [d.spider for d in office.ports.list_demands(TREE, "default", "docs", None, 9)] == [
         "page"
     ]
     with pytest.raises(NotFoundError, match="nothing was learnt"):
-        get_demand(office.demands, TREE, "default", "docs", "other")
+        office.ports.get_demand(TREE, "default", "docs", "other")
     with pytest.raises(UnknownBizError):
-        get_demand(office.demands, TREE, "default", "nowhere", "page")
+        office.ports.get_demand(TREE, "default", "nowhere", "page")
     with pytest.raises(UnknownBizError):
-        list_demands(office.demands, TREE, "default", "nowhere", None, 9)
+        office.ports.list_demands(TREE, "default", "nowhere", None, 9)
     with pytest.raises(UnknownBizError):
-        get_run(office.demands, TREE, "default", "nowhere", "x")
+        office.ports.get_run(TREE, "default", "nowhere", "x")
 
 
 # ---- ends that did not come, and second ones ---------------------------------------------------
@@ -259,13 +253,13 @@ def test_a_run_whose_job_was_cancelled_at_its_end_is_not_learnt_as_whole(office:
     job = office.jobs.create(a_job())
     office.measure(job)
     cancelling = office.jobs.cancel(*job.key, NOW)
-    learn_run(office.ports, cancelling, {"cancelled": 5}, NOW)
+    office.ports.end_run(cancelling, {"cancelled": 5}, NOW)
     office.jobs.end(cancelling, JobState.CANCELLED, {"cancelled": 5}, NOW)
     office.end(job)  # by whoever had seen it run, and comes late
 
     assert office.learn() == 1
     assert office.known() is None
-    assert get_run(office.demands, TREE, *job.key).is_whole is False
+    assert office.ports.get_run(TREE, *job.key).is_whole is False
 
 
 def test_the_last_end_that_was_written_down_counts(office: Office) -> None:
@@ -273,11 +267,11 @@ def test_the_last_end_that_was_written_down_counts(office: Office) -> None:
     office.measure(job)
     office.end(job)
     cancelling = office.jobs.cancel(*job.key, NOW)
-    learn_run(office.ports, cancelling, {"done": 1, "cancelled": 5}, NOW)
+    office.ports.end_run(cancelling, {"done": 1, "cancelled": 5}, NOW)
     office.jobs.end(cancelling, JobState.CANCELLED, {}, NOW)
 
     office.learn()
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.is_whole, run.counts) == (False, {"done": 1, "cancelled": 5})
 
 
@@ -288,7 +282,7 @@ def test_the_end_of_a_job_that_goes_on_is_forgotten(office: Office) -> None:
 
     office.learn()
     assert office.known() is None
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.ended_at, run.figures.seconds) == (None, 10)
     office.end(job)
     office.jobs.end(job, JobState.DONE, {"done": 1}, NOW)
@@ -306,16 +300,16 @@ def test_what_a_retry_takes_is_added_to_the_run_that_was_learnt_once(office: Off
     reopening.begin_retry(*job.key)
     again = reopening.reopen(*job.key, LATER)
     office.measure(job, 900, seconds=5, part="w.2")
-    assert get_run(office.demands, TREE, *job.key).figures.seconds == 15  # while it goes on
+    assert office.ports.get_run(TREE, *job.key).figures.seconds == 15  # while it goes on
 
-    learn_run(office.ports, again, {"done": 2}, LATER)
+    office.ports.end_run(again, {"done": 2}, LATER)
     assert office.learn(LATER + 2 * GRACE) == 1  # it did not end then
-    assert get_run(office.demands, TREE, *job.key).figures.seconds == 15
-    learn_run(office.ports, again, {"done": 3}, LATER)
+    assert office.ports.get_run(TREE, *job.key).figures.seconds == 15
+    office.ports.end_run(again, {"done": 3}, LATER)
     office.jobs.end(again, JobState.DONE, {"done": 3}, LATER)
     assert office.learn(LATER + 2 * GRACE) == 1
 
-    run = get_run(office.demands, TREE, *job.key)
+    run = office.ports.get_run(TREE, *job.key)
     assert (run.counts, run.figures.seconds, run.learnt_at) == ({"done": 3}, 15, LATER)
     assert run.closed is True
     assert (office.known().runs, office.known().usage.memory) == (1, 100)

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.bidding import relist_missing
 from tests.kit.worlds.bidding import TERMS, start
 from tests.kit.worlds.memory import World
 
@@ -26,8 +25,7 @@ def world() -> World:
 
 
 def fill(world: World) -> int:
-    ports = world.awarding().listing_jobs
-    return relist_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0)
+    return world.auction().relist_missing(world.tree, TERMS, world.clock, lambda: 60.0)
 
 
 def award(world: World, count: int) -> Counter[str]:

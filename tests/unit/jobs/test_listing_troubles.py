@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.bidding import ListingPorts, Offered, listing_jobs, relist_missing
+from tests.kit.bidding import ListingResult, listing_jobs
 from tests.kit.jobs import JobState
 from tests.kit.kernel import RejectedError, StoreUnavailableError
 from tests.kit.warned import Warned
@@ -23,12 +23,12 @@ class Board:
     def __getattr__(self, name):
         return getattr(self._board, name)
 
-    def offer(self, offer, now, wait):
-        self.tried.append(offer.job)
-        fate = self._fate.get(offer.job)
+    def add(self, listing, now, wait):
+        self.tried.append(listing.job)
+        fate = self._fate.get(listing.job)
         if isinstance(fate, Exception):
             raise fate
-        return fate or self._board.offer(offer, now, wait)
+        return fate or self._board.add(listing, now, wait)
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def world() -> World:
 
 
 def fill(world, board, time_left=lambda: 60.0):
-    ports, warned = ListingPorts(jobs=world.jobs, board=board), Warned()
-    offered = relist_missing(ports, world.tree, TERMS, world.clock, time_left)
-    return offered, warned.texts
+    auction, warned = world.auction(board=board), Warned()
+    listed = auction.relist_missing(world.tree, TERMS, world.clock, time_left)
+    return listed, warned.texts
 
 
 def job(world, number):
@@ -55,7 +55,7 @@ def wait_of(world, number):
 def test_on_a_full_board_a_job_says_so_until_it_is_listed(world):
     start(world, "default", "docs", 2, board=False)
 
-    assert fill(world, Board(world, docs00=Offered.FULL)) == (1, [])
+    assert fill(world, Board(world, docs00=ListingResult.FULL)) == (1, [])
 
     assert "as many" in job(world, 0).trouble
     assert (job(world, 1).trouble, wait_of(world, 1)) == (None, listing_jobs.AGAIN)
@@ -131,9 +131,9 @@ def test_a_job_cancelled_between_the_two_reads_is_not_listed(world):
         def get(self, *key):
             return replace(world.jobs.get(*key), state=JobState.CANCELLED)
 
-    ports = ListingPorts(jobs=Jobs(), board=world.board)
+    auction = world.auction(jobs=Jobs())
 
-    assert relist_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0) == 0
+    assert auction.relist_missing(world.tree, TERMS, world.clock, lambda: 60.0) == 0
     assert list(world.board.head("main", 1)) == []
 
 
@@ -146,5 +146,5 @@ def test_a_link_that_is_too_long_to_try_is_the_sites_own_page(world):
         world.board, TERMS, world.biz, long, world.now + timedelta(seconds=1)
     )
 
-    (offer,) = world.board.head("main", 1)
-    assert b'"url":"https://example.org/"' in offer.document
+    (listing,) = world.board.head("main", 1)
+    assert b'"url":"https://example.org/"' in listing.document

@@ -79,7 +79,7 @@ def test_a_schedule_of_a_spider_fills_its_places_and_names_a_version_that_there_
 def test_a_biz_that_there_is_not_has_no_schedules(world):
     for call in (
         lambda: world.put(biz="nobody"),
-        lambda: planning.list_schedules(world.schedules, world.tree, "default", "nobody"),
+        lambda: world.planning.of_biz(world.tree, "default", "nobody"),
         lambda: planning.preview(world.tree, schedule(biz="nobody"), 5, world.now),
     ):
         with pytest.raises(UnknownBizError):
@@ -135,9 +135,7 @@ def test_what_changes_nothing_makes_no_version_and_what_does_makes_one(world):
     second = world.put(missed=Missed.LATEST)
     assert (second.version, second.put_at, first.put_at) == (2, world.now, START)
     world.tick()
-    versions = planning.list_versions(
-        world.schedules, world.tree, "default", "docs", "hourly", limit=5
-    )
+    versions = world.planning.versions(world.tree, "default", "docs", "hourly", limit=5)
     assert [(each.version, each.missed) for each in versions] == [(2, "latest"), (1, "all")]
     assert versions[0].next_at is None, "what a version was put with, not how far it came"
 
@@ -146,12 +144,12 @@ def test_the_last_fifty_versions_are_kept(world):
     for number in range(53):
         world.put(priority=number % 10)
 
-    versions = planning.list_versions(world.schedules, world.tree, "default", "docs", "hourly")
+    versions = world.planning.versions(world.tree, "default", "docs", "hourly")
 
     assert [each.version for each in versions] == list(range(53, 3, -1))
-    planning.delete_schedule(world.schedules, world.tree, "default", "docs", "hourly")
+    world.planning.delete(world.tree, "default", "docs", "hourly")
     with pytest.raises(NotFoundError):
-        planning.list_versions(world.schedules, world.tree, "default", "docs", "hourly")
+        world.planning.versions(world.tree, "default", "docs", "hourly")
     assert world.put().version == 1
 
 
@@ -165,9 +163,7 @@ def test_two_that_put_at_once_make_two_versions(world):
             found = get(*key)
             if others:
                 priority = others.pop()
-                planning.put_schedule(
-                    Clocked(kept).planning, world.tree, schedule(priority=priority), world.now
-                )
+                Clocked(kept).planning.put(world.tree, schedule(priority=priority), world.now)
             return found
 
         def __getattr__(self, name):
@@ -229,11 +225,12 @@ def test_nothing_can_be_paused_that_is_not_there_or_another_tenants(world):
 def test_a_schedule_is_seen_and_deleted_by_its_tenant_only(world):
     world.put()
 
-    for call in (planning.get_schedule, planning.delete_schedule, planning.list_versions):
+    service = world.planning
+    for call in (service.get, service.delete, service.versions):
         with pytest.raises(NotFoundError):
-            call(world.schedules, world.tree, "acme", "docs", "hourly")
-    assert planning.list_schedules(world.schedules, world.tree, "acme", "docs") == []
-    planning.delete_schedule(world.schedules, world.tree, "default", "docs", "hourly")
+            call(world.tree, "acme", "docs", "hourly")
+    assert world.planning.of_biz(world.tree, "acme", "docs") == []
+    world.planning.delete(world.tree, "default", "docs", "hourly")
     with pytest.raises(NotFoundError):
         world.get()
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.fakes.bidding import MemoryProber, MemoryProbes
+from tests.fakes.bidding import MemoryProbeCache, MemoryProber
 from tests.fakes.fetching import MemoryFetcher
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.kit.bidding import (
@@ -16,12 +16,11 @@ from tests.kit.bidding import (
     PROBE_BYTES,
     PROBE_SECONDS,
     WAIT_SECONDS,
+    LinkProber,
     Pauses,
     Probe,
     ProbeKey,
-    ProbingPorts,
     UnknownLink,
-    probe_link,
 )
 from tests.kit.config import HostLimits, Politeness, ProxyPool
 from tests.kit.kernel import (
@@ -87,21 +86,21 @@ class Worker:
         self.steady = 0.0
         self.hosts = MemoryHosts()
         self.prober = MemoryProber({URL: answer})
-        self.book = MemoryProbes(lambda: self.steady)
+        self.cache = MemoryProbeCache(lambda: self.steady)
         self.warned = Warned()
-        self.ports = ProbingPorts(
+        self.ports = LinkProber(
             config=Config(tree),
             hosts=self.hosts,
             robots=MemoryRobotsCache(),
             fetcher=MemoryFetcher({ROBOTS: robots}),
             prober=self.prober,
-            book=self.book,
+            cache=self.cache,
             clock=lambda: NOW,
             pauses=pauses,
         )
 
     def probe(self, worker="w1", url=URL, **options):
-        return asyncio.run(probe_link(self.ports, a_key(), url, worker, **options))
+        return asyncio.run(self.ports.probe(a_key(), url, worker, **options))
 
     @property
     def asked(self):
@@ -175,7 +174,7 @@ def test_a_throttled_probe_leaves_the_link_unknown_and_lets_others_try(error, ag
     worker = Worker(error)
 
     assert worker.probe() == UnknownLink(why="later", again_seconds=again)
-    assert worker.book.look(a_key(), "w2", HOLD) is True
+    assert worker.cache.get_or_claim(a_key(), "w2", HOLD) is True
 
 
 def test_robots_that_are_not_known_judge_nothing():
@@ -234,16 +233,16 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
     looked, all_there = set(), asyncio.Event()
 
     class Watched:
-        def look(self, key, who, hold):
+        def get_or_claim(self, key, who, hold):
             looked.add(who)
             if len(looked) == 5:
                 loop.call_soon_threadsafe(all_there.set)
-            return worker.book.look(key, who, hold)
+            return worker.cache.get_or_claim(key, who, hold)
 
         def __getattr__(self, name):
-            return getattr(worker.book, name)
+            return getattr(worker.cache, name)
 
-    ports, loop = replace(worker.ports, book=Watched()), None
+    ports, loop = replace(worker.ports, cache=Watched()), None
 
     async def slow(url, limits, hop_guard, fetch_context):
         worker.prober.asked.append((url, limits, fetch_context))
@@ -256,11 +255,9 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
     async def run():
         nonlocal loop
         loop = asyncio.get_running_loop()
-        first = asyncio.create_task(probe_link(ports, a_key(), URL, "w1"))
+        first = asyncio.create_task(ports.probe(a_key(), URL, "w1"))
         await begun.wait()
-        others = [
-            asyncio.create_task(probe_link(ports, a_key(), URL, f"w{n}")) for n in range(2, 6)
-        ]
+        others = [asyncio.create_task(ports.probe(a_key(), URL, f"w{n}")) for n in range(2, 6)]
         await asyncio.wait_for(all_there.wait(), 10)
         go_on.set()
         return await asyncio.gather(first, *others)
@@ -271,7 +268,7 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
 
 def test_who_waits_for_too_long_judges_nothing():
     worker = Worker(pauses=Pauses(wait_seconds=0.03, look_seconds=0.01))
-    worker.book.look(a_key(), "w1", HOLD)
+    worker.cache.get_or_claim(a_key(), "w1", HOLD)
 
     found = worker.probe("w2")
 
@@ -284,9 +281,9 @@ def test_who_asks_ends_before_its_mark_and_that_before_those_who_wait():
     assert timedelta(seconds=20) > HOLD
 
 
-def test_without_the_book_each_asks_for_itself():
+def test_without_the_cache_each_asks_for_itself():
     worker = Worker()
-    worker.ports = replace(worker.ports, book=Away())
+    worker.ports = replace(worker.ports, cache=Away())
 
     assert worker.probe() == FOUND
     assert len(worker.warned.texts) == 2
@@ -306,6 +303,6 @@ def test_a_biz_that_is_gone_and_a_key_of_another_site_are_refused():
     worker = Worker()
 
     with pytest.raises(UnknownBizError):
-        asyncio.run(probe_link(worker.ports, a_key(biz="gone"), URL, "w1"))
+        asyncio.run(worker.ports.probe(a_key(biz="gone"), URL, "w1"))
     with pytest.raises(ValueError, match="another site"):
         worker.probe(url="https://example.com/test")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire, run_due
+from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire
 from tests.kit.spiders import Range, Start
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import START
@@ -268,7 +268,7 @@ def test_schedules_that_cannot_be_read_stop_the_tick(world):
     world.schedules = Broken()
 
     with pytest.raises(StoreUnavailableError):
-        run_due(world.firing, world.tree, START, lambda: 120.0)
+        world.firing.run_due(world.tree, START, lambda: 120.0)
 
 
 # ---- what it crawls ------------------------------------------------------------------------------

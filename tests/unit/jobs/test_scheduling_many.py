@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.schedules import Missed, OutcomeKind, Overlap, run_due
+from tests.kit.schedules import Missed, OutcomeKind, Overlap
 from tests.kit.worlds.schedules import URLS, Clocked, at
 
 HOUR = timedelta(hours=1)
@@ -33,7 +33,7 @@ def test_more_schedules_than_a_page_has_are_run_in_one_tick(world):
     world.put(name="often", cron="* * * * *", urls=URLS[:1])
     world.now += 2 * HOUR
 
-    run_due(world.firing, world.tree, world.now, lambda: 120.0, page=3)
+    world.firing.run_due(world.tree, world.now, lambda: 120.0, page=3)
 
     fired = {key[2].partition(".")[0] for key in world.jobs.kept}
     assert fired == {"often", *(f"s{number}" for number in range(20))}
@@ -84,7 +84,7 @@ def test_schedules_have_so_much_of_a_tick_and_no_more(world):
     def clock() -> float:
         return next(times)
 
-    made = run_due(world.firing, world.tree, world.now, lambda: 120.0, clock=clock)
+    made = world.firing.run_due(world.tree, world.now, lambda: 120.0, clock=clock)
     assert made == 1, "what is left is jobs' to be made and ended"
 
 

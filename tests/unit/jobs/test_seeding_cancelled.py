@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.fakes.jobs import MemoryJobs, MemoryJobStates
+from tests.fakes.jobs import MemoryJobs
 from tests.kit.frontier import SeedState
 from tests.kit.jobs import Job, JobState
 from tests.kit.kernel import StoreUnavailableError
@@ -37,7 +37,7 @@ def world() -> SeedWorld:
 
 
 def dispatch(world: SeedWorld, **changes: object) -> int:
-    return world.dispatch(**({"jobs": MemoryJobStates(world.jobs)} | changes))
+    return world.dispatch(**({"jobs": world.jobs} | changes))
 
 
 def end(world: SeedWorld) -> None:
@@ -67,7 +67,7 @@ def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
         """June ends between the two looks."""
 
         def cancelled(self, *args):
-            found = MemoryJobStates(world.jobs).cancelled(*args)
+            found = world.jobs.cancelled(*args)
             end(world)
             return found
 
@@ -80,7 +80,7 @@ def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
 
 def test_seeds_are_taken_up_again_when_nobody_could_say_how_their_jobs_are(world):
     world.add(a_spec(1, job="june"))
-    away = Failing(MemoryJobStates(world.jobs), cancelled=1)
+    away = Failing(world.jobs, cancelled=1)
 
     with pytest.raises(StoreUnavailableError):
         dispatch(world, jobs=away)

@@ -7,14 +7,14 @@ import pytest
 from tests.fakes.jobs import MemoryJobs
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.spiders import MemorySpiders
-from tests.kit.jobs import Job, JobOrder, JobState, StartingPorts, start_job
+from tests.kit.jobs import Job, JobOrder, JobStarter, JobState
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     UnknownBizError,
 )
-from tests.kit.schedules import PlanningPorts, Schedule, put_schedule
+from tests.kit.schedules import Schedule, ScheduleService
 from tests.kit.spiders import (
     HOLD,
     LARGEST_PLAN,
@@ -23,13 +23,8 @@ from tests.kit.spiders import (
     LinkNeeds,
     Range,
     SpiderPlan,
-    SpiderPorts,
+    SpiderService,
     Start,
-    delete_spider,
-    get_spider,
-    list_spiders,
-    list_versions,
-    put_spider,
 )
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import World
@@ -38,37 +33,39 @@ PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)}
 
 
 @pytest.fixture
-def ports() -> SpiderPorts:
-    return SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
+def ports() -> SpiderService:
+    return SpiderService(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
 
 
-def put(ports: SpiderPorts, world: World, name: str = "all", biz: str = "docs", **changes: object):
+def put(
+    ports: SpiderService, world: World, name: str = "all", biz: str = "docs", **changes: object
+):
     plan = SpiderPlan(**{"rule": "page", "start": PATTERN, **changes})
-    return put_spider(ports, world.tree, "default", biz, name, plan, {"main", "far"}, world.now)
+    return ports.put(world.tree, "default", biz, name, plan, {"main", "far"}, world.now)
 
 
-def delete(ports: SpiderPorts, world: World, name: str = "all") -> None:
-    delete_spider(ports, world.tree, "default", "docs", name, world.now)
+def delete(ports: SpiderService, world: World, name: str = "all") -> None:
+    ports.delete(world.tree, "default", "docs", name, world.now)
 
 
-def start(ports: SpiderPorts, world: World, job: str, name: str = "all") -> Job:
-    starting = StartingPorts(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
+def start(ports: SpiderService, world: World, job: str, name: str = "all") -> Job:
+    starting = JobStarter(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
     order = JobOrder(
         tenant="default", biz="docs", by="api", name=job, spider=name, values={"x": "1"}
     )
-    return start_job(starting, world.tree, order, world.now)
+    return starting.start(world.tree, order, world.now)
 
 
-def end(ports: SpiderPorts, world: World, job: str) -> None:
+def end(ports: SpiderService, world: World, job: str) -> None:
     cancelled = ports.jobs.cancel("default", "docs", job, world.now)
     assert ports.jobs.end(cancelled, JobState.CANCELLED, {}, world.now)
 
 
-def versions(ports: SpiderPorts, name: str = "all") -> list[int]:
+def versions(ports: SpiderService, name: str = "all") -> list[int]:
     return [one.version for one in ports.spiders.versions("default", "docs", name, 1_000)]
 
 
-def put_until(ports: SpiderPorts, world: World, last: int) -> None:
+def put_until(ports: SpiderService, world: World, last: int) -> None:
     """Put versions until the newest is that one."""
     for number in range(versions(ports)[0] + 1, last + 1):
         put(ports, world, link=LinkNeeds(bytes_per_second_above=number))
@@ -108,8 +105,8 @@ def schedule_of(version: int, **changes: str) -> Schedule:
 
 def test_a_version_stays_while_a_schedule_names_it(ports, world):
     put(ports, world, priority=1)
-    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
-    put_schedule(planning, world.tree, schedule_of(1), world.now)
+    planning = ScheduleService(schedules=ports.schedules, spiders=ports.spiders)
+    planning.put(world.tree, schedule_of(1), world.now)
     world.now += HOLD
     put_until(ports, world, MOST_VERSIONS + 2)
     assert versions(ports) == [*newest(MOST_VERSIONS + 2), 1]
@@ -134,9 +131,9 @@ def test_what_a_schedule_is_about_to_name_stays_meanwhile(ports, world):
         def __getattr__(self, name):
             return getattr(ports.schedules, name)
 
-    planning = PlanningPorts(schedules=Overtaken(), spiders=ports.spiders)
+    planning = ScheduleService(schedules=Overtaken(), spiders=ports.spiders)
 
-    assert put_schedule(planning, world.tree, schedule_of(1), world.now).spider_version == 1
+    assert planning.put(world.tree, schedule_of(1), world.now).spider_version == 1
     assert versions(ports) == [*newest(MOST_VERSIONS + 1), 1]
 
 
@@ -177,9 +174,9 @@ def test_a_spider_is_kept_and_distinguished_from_what_stands(ports, world):
 
     assert (new, other, third) == (True, False, True)
     assert (first.version, again, changed.version) == (1, first, 2)
-    assert get_spider(ports, world.tree, "default", "docs", "all", 1) == first
-    assert get_spider(ports, world.tree, "default", "docs", "all", None) == changed
-    assert list_versions(ports, world.tree, "default", "docs", "all") == [changed, first]
+    assert ports.get(world.tree, "default", "docs", "all", 1) == first
+    assert ports.get(world.tree, "default", "docs", "all", None) == changed
+    assert ports.list_versions(world.tree, "default", "docs", "all") == [changed, first]
 
 
 def test_every_error_is_named_and_nothing_kept(ports, world):
@@ -226,26 +223,26 @@ def test_what_the_configuration_has_is_listed_first(ports, world):
     found = []
     cursor, more = None, True
     while more:
-        page = list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=1)
+        page = ports.list_all(world.tree, "default", "docs", cursor=cursor, limit=1)
         found += [(type(one).__name__, one.name) for one in page.items]
         cursor, more = page.cursor, page.more
 
     configured = [("ConfiguredSpider", name) for name in sorted(world.biz.readers)]
     assert found == [*configured, *(("KeptSpider", name) for name in ("a", "b", "page"))]
-    rest = list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=9)
+    rest = ports.list_all(world.tree, "default", "docs", cursor=cursor, limit=9)
     assert (rest.items, rest.cursor, rest.more) == ([], cursor, False)
-    whole = list_spiders(ports, world.tree, "default", "docs", cursor=None, limit=len(found))
+    whole = ports.list_all(world.tree, "default", "docs", cursor=None, limit=len(found))
     assert ([one.name for one in whole.items], whole.more) == ([name for _, name in found], False)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "c.", "k./", "z.page", "k." + "a" * 65])
 def test_a_cursor_of_another_list_is_refused(ports, world, cursor):
     with pytest.raises(InvalidRequestError, match="cursor"):
-        list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=1)
+        ports.list_all(world.tree, "default", "docs", cursor=cursor, limit=1)
 
 
 def test_a_rule_is_shown_where_nothing_is_kept_of_that_name(ports, world):
-    found = get_spider(ports, world.tree, "default", "docs", "page", None)
+    found = ports.get(world.tree, "default", "docs", "page", None)
 
     assert found == ConfiguredSpider(
         name="page",
@@ -254,16 +251,16 @@ def test_a_rule_is_shown_where_nothing_is_kept_of_that_name(ports, world):
         description=world.biz.rules["page"].description,
     )
     with pytest.raises(NotFoundError):
-        get_spider(ports, world.tree, "default", "docs", "page", 1)
+        ports.get(world.tree, "default", "docs", "page", 1)
 
 
 def test_what_schedules_start_is_not_deleted(ports, world):
     put(ports, world)
     put(ports, world, "other")
-    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+    planning = ScheduleService(schedules=ports.schedules, spiders=ports.spiders)
     for number in range(7):
-        put_schedule(planning, world.tree, schedule_of(1, name=f"s{number}"), world.now)
-    put_schedule(planning, world.tree, schedule_of(1, name="t", spider="other"), world.now)
+        planning.put(world.tree, schedule_of(1, name=f"s{number}"), world.now)
+    planning.put(world.tree, schedule_of(1, name="t", spider="other"), world.now)
     with pytest.raises(ConflictError, match=r"s0, s1, s2, s3, s4 and 2 more"):
         delete(ports, world)
 
@@ -274,7 +271,7 @@ def test_what_schedules_start_is_not_deleted(ports, world):
     with pytest.raises(NotFoundError):
         delete(ports, world)
     with pytest.raises(NotFoundError):
-        list_versions(ports, world.tree, "default", "docs", "all")
+        ports.list_versions(world.tree, "default", "docs", "all")
 
 
 def test_who_deletes_second_is_reported_that_there_is_none(ports, world):
@@ -298,7 +295,7 @@ def test_there_has_to_be_a_biz(ports, world):
     with pytest.raises(UnknownBizError):
         put(ports, world, biz="nothing")
     with pytest.raises(UnknownBizError):
-        list_spiders(ports, world.tree, "rival", "docs", cursor=None, limit=1)
+        ports.list_all(world.tree, "rival", "docs", cursor=None, limit=1)
 
 
 @pytest.mark.parametrize(
@@ -310,10 +307,10 @@ def test_there_has_to_be_a_biz(ports, world):
     ],
 )
 def test_an_order_without_a_spider_says_which_rule_reads_what(world, ports, order, fields):
-    starting = StartingPorts(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
+    starting = JobStarter(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
     wanted = JobOrder(tenant="default", biz="docs", by="api", **order)
 
     with pytest.raises(InvalidRequestError) as refused:
-        start_job(starting, world.tree, wanted, world.now)
+        starting.start(world.tree, wanted, world.now)
 
     assert [problem.field for problem in refused.value.problems] == fields

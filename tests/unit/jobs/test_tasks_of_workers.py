@@ -55,7 +55,7 @@ def test_a_worker_stays_for_tasks_that_are_yet_to_be_made(world):
         def __getattr__(self, name):
             return getattr(world.jobs, name)
 
-    advancing = world.advancing(expanding=world.expanding(jobs=Jobs()))
+    advancing = world.advancing(jobs=Jobs(), expansion=world.expanding(jobs=Jobs()))
 
     assert work(world, advancing=advancing) == "idle"
     assert_exact(world)
@@ -63,7 +63,7 @@ def test_a_worker_stays_for_tasks_that_are_yet_to_be_made(world):
 
 def test_a_job_in_trouble_keeps_no_worker(world):
     begin(world, 5)
-    world.jobs.look(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
+    world.jobs.reschedule(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
 
     assert work(world) == "idle"
     assert job_of(world).expanded == 0
@@ -71,7 +71,8 @@ def test_a_job_in_trouble_keeps_no_worker(world):
 
 def test_a_worker_may_leave_where_nobody_knows_of_jobs(world):
     begin(world, 5)
-    away = world.advancing(expanding=world.expanding(jobs=Failing(world.jobs, expandable=99)))
+    jobs = Failing(world.jobs, expandable=99)
+    away = world.advancing(jobs=jobs, expansion=world.expanding(jobs=jobs))
 
     assert work(world, advancing=away) == "idle"
     assert job_of(world).state is JobState.EXPANDING
@@ -86,7 +87,7 @@ def test_tasks_yet_to_be_made_ask_for_a_worker(world):
     assert needed() == 0
     begin(world, 100_000)
     assert needed() == 1
-    world.jobs.look(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
+    world.jobs.reschedule(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
     assert needed() == 0
 
 

@@ -56,9 +56,9 @@ class Announced:
         #: Of how many jobs a worker knew when it asked last.
         self.count = 0
 
-    def heard(self, reached):
+    def announced(self, reached):
         self.count = len(self._jobs)
-        found = self._cancellations.heard(reached)
+        found = self._cancellations.announced(reached)
         self._jobs.update(found.jobs)
         return found
 
@@ -150,7 +150,7 @@ def test_without_announcements_the_renewal_of_leases_stops_the_downloads(world):
     report = work(world, during, cancelling=world.cancelling(cancellations=Broken()))
 
     assert (report.done, report.lost) == (0, 4)
-    assert any("heard: no answer" in warning for warning in world.warnings)
+    assert any("announced: no answer" in warning for warning in world.warnings)
     assert ledger(world, "june") == (4, 0, 0, 4)
 
 

@@ -12,11 +12,12 @@ from msgspec import Meta
 from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, read, read_or
 from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
-from crawlfleet.jobs import cancellation, models, service, usage, usage_averages
+from crawlfleet.jobs import models
 from crawlfleet.jobs.completion import progress_of
-from crawlfleet.jobs.models import JobOrder, JobState
+from crawlfleet.jobs.models import JobDemand, JobOrder, JobState, RunRecord
+from crawlfleet.jobs.service import CountedJob
 from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, Start
-from crawlfleet.jobs.usage import JobDemand, RunRecord
+from crawlfleet.jobs.usage import usage_of
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -199,7 +200,7 @@ def run_view(run: RunRecord) -> Run:
         figures,
         job=run.job,
         spider=run.spider or None,
-        usage=_usage_view(usage.usage_of(figures)),
+        usage=_usage_view(usage_of(figures)),
         seconds=round(figures.seconds, 3),
         counts=run.counts,
         started_at=run.started_at,
@@ -208,7 +209,7 @@ def run_view(run: RunRecord) -> Run:
     )
 
 
-def _usage_view(used: usage.Usage) -> Usage:
+def _usage_view(used: models.Usage) -> Usage:
     return Usage(
         memory=_amount(used.memory, used.memory_max),
         cpu=_amount(used.cpu, used.cpu_max),
@@ -243,7 +244,7 @@ def start_job(call: Call, biz: str) -> Response[str]:
     """Start a job: a run of a kept spider, or of a rule on URLs. 200: it stood already."""
     key = idempotency_key_in(call.event)
     order = order_in(call.body, call.tenant, biz)
-    started = service.start(call.context.jobs, call.tree, order, key, call.now)
+    started = call.context.jobs.start(call.tree, order, key, call.now)
     return shown(201 if started.is_new else 200, job_view(started.job))
 
 
@@ -274,8 +275,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
     spider, schedule = (named_in(query, name) for name in ("spider", "schedule"))
     return page_of(
         call.limit,
-        lambda limit: service.list_jobs(
-            call.context.jobs,
+        lambda limit: call.context.jobs.list_jobs(
             call.tree,
             call.tenant,
             biz,
@@ -294,7 +294,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
 def get_job(call: Call, biz: str, job: str) -> Response[str]:
     """A job: how far it is, where its tasks are, when it will have ended."""
     key = call.tenant, biz, job_name(job)
-    return _whole(call, service.get_job(call.context.jobs, call.tree, key, call.now))
+    return _whole(call, call.context.jobs.get(call.tree, key, call.now))
 
 
 @ROUTES.add(
@@ -308,8 +308,7 @@ def get_job(call: Call, biz: str, job: str) -> Response[str]:
 def retry_job(call: Call, biz: str, job: str) -> Response[str]:
     """Have the failed tasks of a job worked on again; one that was done runs again."""
     given, context = read_or(RetryInput(), call.body), call.context
-    done = service.retry_failed(
-        context.jobs,
+    done = context.jobs.retry_failed(
         context.dead_letters,
         context.reopening,
         call.tree,
@@ -329,15 +328,15 @@ def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
     """Cancel a job: what is open of it ends, downloads under way too. Again: the same."""
     key = call.tenant, biz, job_name(job)
     context = call.context
-    cancelled = cancellation.cancel_job(context.cancelling, call.tree, key, call.by, context.now)
+    cancelled = context.cancelling.cancel(call.tree, key, call.by, context.now)
     try:
-        return _whole(call, service.get_job(context.jobs, call.tree, key, call.now))
+        return _whole(call, context.jobs.get(call.tree, key, call.now))
     except UnknownBizError:
         # It was removed, and its ledger with it: the job says so itself.
-        return _whole(call, service.Seen(cancelled, Ledger()))
+        return _whole(call, CountedJob(cancelled, Ledger()))
 
 
-def _whole(call: Call, seen: service.Seen) -> Response[str]:
+def _whole(call: Call, seen: CountedJob) -> Response[str]:
     return shown(200, whole_job_view(seen.job, seen.ledger, call.now))
 
 
@@ -347,8 +346,7 @@ def list_demands(call: Call, biz: str) -> Response[str]:
     limit, after = call.limit, call.cursor
     if after is not None and not _NAME.match(after):
         raise InvalidRequestError.of("cursor", "is none of this list")
-    demands, tree = call.context.demands, call.tree
-    found = usage_averages.list_demands(demands, tree, call.tenant, biz, after, limit + 1)
+    found = call.context.usage.list_demands(call.tree, call.tenant, biz, after, limit + 1)
     page, more = found[:limit], len(found) > limit
     cursor = page[-1].spider if more else None
     return shown(200, DemandsPage(tuple(map(demand_view, page)), cursor=cursor, more=more))
@@ -357,17 +355,15 @@ def list_demands(call: Call, biz: str) -> Response[str]:
 @ROUTES.add("GET", "/v1/{biz}/demands/{spider}", Demand)
 def get_demand(call: Call, biz: str, spider: str) -> Response[str]:
     """What one's runs take of a worker: memory, CPU, bandwidth, average and maximum."""
-    name, demands = _name(spider), call.context.demands
-    return shown(
-        200, demand_view(usage_averages.get_demand(demands, call.tree, call.tenant, biz, name))
-    )
+    found = call.context.usage.get_demand(call.tree, call.tenant, biz, _name(spider))
+    return shown(200, demand_view(found))
 
 
 @ROUTES.add("GET", "/v1/{biz}/jobs/{job}/run", Run)
 def get_run(call: Call, biz: str, job: str) -> Response[str]:
     """What a job's run took, for a month after its end; while it goes on, up to now."""
-    name, demands = _name(job), call.context.demands
-    return shown(200, run_view(usage_averages.get_run(demands, call.tree, call.tenant, biz, name)))
+    found = call.context.usage.get_run(call.tree, call.tenant, biz, _name(job))
+    return shown(200, run_view(found))
 
 
 def _name(name: str) -> str:

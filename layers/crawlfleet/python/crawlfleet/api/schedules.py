@@ -10,7 +10,8 @@ from msgspec import Meta
 from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, number_in, read
 from crawlfleet.api.responses import filled, no_content, page_of, shown
 from crawlfleet.api.routing import Call, Parameter, Routes
-from crawlfleet.jobs.schedules import dispatcher, models, service
+from crawlfleet.jobs.schedules import models
+from crawlfleet.jobs.schedules.dispatcher import ScheduleRunner
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
     USUAL_TOLERANCE_SECONDS,
@@ -20,8 +21,9 @@ from crawlfleet.jobs.schedules.models import (
     Run,
     Tolerance,
 )
+from crawlfleet.jobs.schedules.service import preview
+from crawlfleet.jobs.service import wake_for
 from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, Start
-from crawlfleet.jobs.starting import wake_for
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import Priority
@@ -168,7 +170,7 @@ ROUTES: Final = Routes()
 @ROUTES.add("GET", "/v1/{biz}/schedules", SchedulesAnswer)
 def list_schedules(call: Call, biz: str) -> Response[str]:
     """The biz's schedules."""
-    found = service.list_schedules(call.context.schedules.schedules, call.tree, call.tenant, biz)
+    found = call.context.schedules.of_biz(call.tree, call.tenant, biz)
     return shown(200, SchedulesAnswer(schedules=tuple(map(schedule_view, found))))
 
 
@@ -179,8 +181,7 @@ def get_schedule(call: Call, biz: str, name: str) -> Response[str]:
 
 
 def _of(call: Call, biz: str, name: str) -> models.Schedule:
-    ports = call.context.schedules
-    return service.get_schedule(ports.schedules, call.tree, call.tenant, biz, name)
+    return call.context.schedules.get(call.tree, call.tenant, biz, name)
 
 
 @ROUTES.add(
@@ -189,14 +190,14 @@ def _of(call: Call, biz: str, name: str) -> models.Schedule:
 def put_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Create or replace a schedule: a cron line, in a time zone, on what to crawl."""
     schedule = schedule_of(schedule_in(call.body), call.tenant, biz, name)
-    put = service.put_schedule(call.context.schedules, call.tree, schedule, call.now)
+    put = call.context.schedules.put(call.tree, schedule, call.now)
     return shown(200, schedule_view(put))
 
 
 @ROUTES.add("DELETE", "/v1/{biz}/schedules/{name}", {204: None})
 def delete_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Delete a schedule; what it has created stays."""
-    service.delete_schedule(call.context.schedules.schedules, call.tree, call.tenant, biz, name)
+    call.context.schedules.delete(call.tree, call.tenant, biz, name)
     return no_content()
 
 
@@ -220,7 +221,7 @@ def get_schedule_runs(call: Call, biz: str, name: str) -> Response[str]:
 
 
 def _runs(call: Call, count: int, schedule: models.Schedule) -> Response[str]:
-    return shown(200, runs_view(schedule, service.preview(call.tree, schedule, count, call.now)))
+    return shown(200, runs_view(schedule, preview(call.tree, schedule, count, call.now)))
 
 
 @ROUTES.add(
@@ -229,10 +230,10 @@ def _runs(call: Call, count: int, schedule: models.Schedule) -> Response[str]:
 def list_schedule_versions(call: Call, biz: str, name: str) -> Response[str]:
     """What a schedule was before: its last versions, the newest first."""
     text = call.query.get("limit")
-    kept = call.context.schedules.schedules
+    schedules = call.context.schedules
 
     def ask(limit: int) -> Listing[models.Schedule]:
-        found = service.list_versions(kept, call.tree, call.tenant, biz, name, limit)
+        found = schedules.versions(call.tree, call.tenant, biz, name, limit)
         return Listing(found, None, more=False)
 
     return page_of(
@@ -256,9 +257,8 @@ def resume_schedule(call: Call, biz: str, name: str) -> Response[str]:
 
 
 def _enabled(call: Call, biz: str, name: str, *, enabled: bool) -> Response[str]:
-    ports = call.context.schedules
-    changed = service.set_enabled(
-        ports, call.tree, call.tenant, biz, name, call.now, enabled=enabled
+    changed = call.context.schedules.set_enabled(
+        call.tree, call.tenant, biz, name, call.now, enabled=enabled
     )
     return shown(200, schedule_view(changed))
 
@@ -274,10 +274,8 @@ def run_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Start a job of a schedule now; its fire times stay as they are."""
     key = idempotency_key_in(call.event)
     schedule, jobs = _of(call, biz, name), call.context.jobs
-    ports = dispatcher.FiringPorts(
-        schedules=call.context.schedules.schedules, starting=jobs.starting
-    )
-    job = dispatcher.run_now(ports, call.tree, schedule, key, call.now)
+    runner = ScheduleRunner(schedules=call.context.schedules.schedules, starter=jobs.starter)
+    job = runner.run_now(call.tree, schedule, key, call.now)
     wake_for(job, jobs.workers, jobs.waker)
     started = filled(
         StartedJob, job, job=job.name, schedule=job.schedule or "", state=job.state.value

@@ -9,15 +9,15 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.inputs import number_in, read
 from crawlfleet.api.responses import at, no_content, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
-from crawlfleet.jobs.spiders import service
 from crawlfleet.jobs.spiders.models import (
     ConfiguredSpider,
     KeptSpider,
     LinkNeeds,
     SpiderPlan,
     Start,
+    open_places,
+    size,
 )
-from crawlfleet.jobs.spiders.starts import open_places, size
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.wire import Page
@@ -137,11 +137,11 @@ ROUTES: Final = Routes()
 @ROUTES.add("GET", "/v1/{biz}/spiders", SpidersPage, parameters=(CURSOR, LIMIT))
 def list_spiders(call: Call, biz: str) -> Response[str]:
     """Rules and spiders of the biz document by name, then the kept spiders by name."""
-    ports = call.context.spiders
+    spiders = call.context.spiders
     return page_of(
         call.limit,
-        lambda limit: service.list_spiders(
-            ports, call.tree, call.tenant, biz, cursor=call.cursor, limit=limit
+        lambda limit: spiders.list_all(
+            call.tree, call.tenant, biz, cursor=call.cursor, limit=limit
         ),
         SpidersPage,
         spider_view,
@@ -153,7 +153,7 @@ def get_spider(call: Call, biz: str, spider: str) -> Response[str]:
     """One spider: what it crawls, by which rule, what its jobs need."""
     text = call.query.get("version")
     version = None if text is None else number_in(text, "version", 1, _LARGEST_VERSION)
-    found = service.get_spider(call.context.spiders, call.tree, call.tenant, biz, spider, version)
+    found = call.context.spiders.get(call.tree, call.tenant, biz, spider, version)
     return shown(200, spider_view(found))
 
 
@@ -172,21 +172,19 @@ def put_spider(call: Call, biz: str, spider: str) -> Response[str]:
         )
     plan = read(call.body, SpiderPlan)
     pools = {MAIN_POOL, *(pool.name for pool in call.context.settings.pools)}
-    kept, new = service.put_spider(
-        call.context.spiders, call.tree, call.tenant, biz, spider, plan, pools, call.now
-    )
+    kept, new = call.context.spiders.put(call.tree, call.tenant, biz, spider, plan, pools, call.now)
     return shown(201 if new else 200, spider_view(kept))
 
 
 @ROUTES.add("DELETE", "/v1/{biz}/spiders/{spider}", {204: None}, problems=(409,))
 def delete_spider(call: Call, biz: str, spider: str) -> Response[str]:
     """Delete a spider; its jobs go on. What a schedule starts is not deleted."""
-    service.delete_spider(call.context.spiders, call.tree, call.tenant, biz, spider, call.now)
+    call.context.spiders.delete(call.tree, call.tenant, biz, spider, call.now)
     return no_content()
 
 
 @ROUTES.add("GET", "/v1/{biz}/spiders/{spider}/versions", SpiderVersionsView)
 def list_spider_versions(call: Call, biz: str, spider: str) -> Response[str]:
     """The versions of a spider that are kept, the newest first."""
-    found = service.list_versions(call.context.spiders, call.tree, call.tenant, biz, spider)
+    found = call.context.spiders.list_versions(call.tree, call.tenant, biz, spider)
     return shown(200, versions_view(spider, found))

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -42,11 +42,11 @@ from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
 from crawlfleet.fleet.scaling import PoolScaling
-from crawlfleet.jobs.bidding.auction import AwardingPorts
-from crawlfleet.jobs.bidding.bidder import BidderPorts
+from crawlfleet.jobs.bidding.auction import JobAuction
+from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.jobs.bidding.prober import HttpProber
-from crawlfleet.jobs.bidding.probing import ProbingPorts
-from crawlfleet.jobs.bidding.redis import RedisBoard, RedisProbeCache
+from crawlfleet.jobs.bidding.probing import LinkProber, RedisProbeCache
+from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel import names
@@ -70,9 +70,9 @@ def machine_readings(parts: Parts) -> MachineReadings:
     )
 
 
-def awarding_ports(parts: Parts, detector: RedisFailureDetector) -> AwardingPorts:
+def awarding_ports(parts: Parts, detector: RedisFailureDetector) -> JobAuction:
     """What every worker and the scheduler award by."""
-    return AwardingPorts(
+    return JobAuction(
         jobs=MongoJobs(parts.nodes),
         board=RedisBoard(parts.redis),
         demands=MongoDemands(parts.nodes),
@@ -81,9 +81,9 @@ def awarding_ports(parts: Parts, detector: RedisFailureDetector) -> AwardingPort
     )
 
 
-def applying_ports(
+def bidder_of(
     parts: Parts,
-    awarding: AwardingPorts,
+    awarding: JobAuction,
     prober: HttpProber,
     *,
     hosts: RedisHosts,
@@ -91,24 +91,25 @@ def applying_ports(
     fetcher: Fetcher,
     readings: Readings,
     clock: Clock,
-) -> BidderPorts:
-    """What a worker applies by; ``prober`` measures the ways that its own downloads take."""
-    probing = ProbingPorts(
+) -> Callable[..., Bidder]:
+    """Make the factory of a worker's bidder; ``prober`` probes the links of its downloads."""
+    link_prober = LinkProber(
         config=parts.config,
         hosts=hosts,
         robots=robots,
         fetcher=fetcher,
         prober=prober,
-        book=RedisProbeCache(parts.redis),
+        cache=RedisProbeCache(parts.redis),
         clock=clock,
     )
-    return BidderPorts(
+    return partial(
+        Bidder,
         config=parts.config,
         board=awarding.board,
         jobs=awarding.jobs,
         demands=awarding.demands,
         readings=readings,
-        probing=probing,
+        prober=link_prober,
         clock=clock,
     )
 
@@ -260,7 +261,7 @@ class Consumer:
                 readings=self._readings,
                 demands=self._demands,
                 idle=self._idle,
-                applying=applying_ports(
+                bidder=bidder_of(
                     parts,
                     self._awarding,
                     HttpProber(

@@ -3,7 +3,7 @@
 A start by an event: what a rule of EventBridge hands to the scheduler (SPEC.md B1, C2).
 
 Its input is the rule's, its values may be an event's, which is to say anybody's: they go into open
-places of the spider's pattern and nowhere else (jobs.spiders.starts), and are bounded here.
+places of the spider's pattern and nowhere else (jobs.spiders.models), and are bounded here.
 
 The scheduler's starts by events: a rule of somebody's own has a spider started.
 """
@@ -21,9 +21,9 @@ from crawlfleet.fleet.ticks import TickReports
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.models import JobOrder
 from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.service import JobStarter, wake_for
 from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName
 from crawlfleet.jobs.spiders.mongo import MongoSpiders
-from crawlfleet.jobs.starting import StartingPorts, start_job, wake_for
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NoConfigurationError,
@@ -207,7 +207,7 @@ class EventStarts:
     def __init__(self, parts: Parts, rules: MongoRules, notification_state: TickReports) -> None:
         self._parts = parts
         self._reporting = notification_state
-        self._ports = StartingPorts(
+        self._starter = JobStarter(
             jobs=MongoJobs(parts.nodes),
             spiders=MongoSpiders(parts.nodes),
             rules=rules,
@@ -227,7 +227,7 @@ class EventStarts:
         """
         try:
             order = order_in(event)
-            job = start_job(self._ports, self._parts.config.current(), order, self._parts.now())
+            job = self._starter.start(self._parts.config.current(), order, self._parts.now())
         except QuotaExceededError:
             raise
         except (RejectedError, NoConfigurationError) as error:

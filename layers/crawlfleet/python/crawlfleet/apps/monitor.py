@@ -8,7 +8,7 @@ What looking at everything needs, for whoever looks: the monitor, and operators 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from crawlfleet.apps.context import Parts
@@ -21,7 +21,6 @@ from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
 from crawlfleet.fleet.scaling import decided
-from crawlfleet.jobs.ports import JobStore
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import MetricSink
@@ -37,6 +36,9 @@ from crawlfleet.monitoring.sampler import SamplingPorts, sample
 from crawlfleet.monitoring.store_health import PartHealth
 from crawlfleet.requests.queue.redis.stats import RedisOverview
 from crawlfleet.requests.queue.stats import NodeHealth
+
+if TYPE_CHECKING:
+    from crawlfleet.jobs.mongo.store import MongoJobs
 
 #: Before there has ever been a right configuration: the defaults' thresholds, and nobody's bizs.
 _NOTHING = Tree(revision="", stage=Stage(), tenants={}, bizs={})
@@ -109,14 +111,14 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
     )
 
 
-def _jobs(parts: Parts) -> JobStore:
+def _jobs(parts: Parts) -> "MongoJobs":
     """The jobs; what reads them is imported where a stage has bidding alone."""
     from crawlfleet.jobs.mongo.store import MongoJobs
 
     return MongoJobs(parts.nodes)
 
 
-def unplaced_jobs(jobs: JobStore, now: datetime, terms: BiddingTerms) -> list[UnplacedJob]:
+def unplaced_jobs(jobs: "MongoJobs", now: datetime, terms: BiddingTerms) -> list[UnplacedJob]:
     """Jobs given up of late as no worker suits them, and those that wait beyond the patience.
 
     Raises:

@@ -17,15 +17,14 @@ from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.jobs.background import AdvancingPorts
-from crawlfleet.jobs.cancellation import CancellingPorts
-from crawlfleet.jobs.completion import EndingPorts
-from crawlfleet.jobs.expansion import ExpandingPorts
-from crawlfleet.jobs.mongo.reopening import MongoJobStates, MongoOrphanedJobs
+from crawlfleet.jobs.cancellation import JobCancellation
+from crawlfleet.jobs.completion import JobRounds
+from crawlfleet.jobs.expansion import JobExpansion
+from crawlfleet.jobs.mongo.lists import MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.jobs.redis import RedisCancellations
-from crawlfleet.jobs.usage_averages import LearningPorts
+from crawlfleet.jobs.usage import RunUsage
 from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
@@ -42,43 +41,42 @@ def seeding_ports(parts: Parts, submission: Submissions) -> SeedDispatcher:
         filter=RedisSeedFilter(parts.redis),
         resolver=RESOLVERS,
         submission=submission,
-        jobs=MongoJobStates(parts.nodes),
+        jobs=MongoJobs(parts.nodes),
     )
 
 
-def cancelling_ports(parts: Parts) -> CancellingPorts:
+def run_usage(parts: Parts) -> RunUsage:
+    """What runs take, learnt and answered."""
+    return RunUsage(demands=MongoDemands(parts.nodes), jobs=MongoJobs(parts.nodes))
+
+
+def cancelling_ports(parts: Parts) -> JobCancellation:
     """Everything on the real parts."""
-    return CancellingPorts(
+    return JobCancellation(
         jobs=MongoJobs(parts.nodes),
         store=parts.store,
         ledgers=parts.ledgers,
         cancellations=RedisCancellations(parts.redis),
-        learning=LearningPorts(
-            demands=MongoDemands(parts.nodes),
-            states=MongoJobStates(parts.nodes),
-        ),
+        usage=run_usage(parts),
     )
 
 
 def advancing_ports(
     parts: Parts, submission: Submissions, seeds: MongoSeeds, detector: RedisFailureDetector
-) -> AdvancingPorts:
+) -> JobRounds:
     """Everything on the real parts.
 
     What ``submission`` remembers of a backlog is for one thread: it is to be this one's own.
     """
     jobs = MongoJobs(parts.nodes)
-    learning = LearningPorts(demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes))
-    return AdvancingPorts(
-        expanding=ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=submission),
-        ending=EndingPorts(
-            jobs=jobs,
-            ledgers=parts.ledgers,
-            seeds=seeds,
-            store=parts.store,
-            learning=learning,
-        ),
-        lost=MongoOrphanedJobs(parts.nodes),
+    return JobRounds(
+        jobs=jobs,
+        orphaned=MongoOrphanedJobs(parts.nodes),
+        expansion=JobExpansion(jobs=jobs, ledgers=parts.ledgers, submission=submission),
+        ledgers=parts.ledgers,
+        seeds=seeds,
+        store=parts.store,
+        usage=run_usage(parts),
         detector=detector,
     )
 

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from crawlfleet.crawling.trials.remote import TryingPorts
     from crawlfleet.fleet.models import Ticked, WorkersSample
     from crawlfleet.fleet.redis.registry import RedisFailureDetector
-    from crawlfleet.jobs.cancellation import CancellingPorts
-    from crawlfleet.jobs.ports import DemandStore, JobReopening
-    from crawlfleet.jobs.schedules.service import PlanningPorts
-    from crawlfleet.jobs.service import JobPorts
-    from crawlfleet.jobs.spiders.service import SpiderPorts
+    from crawlfleet.jobs.cancellation import JobCancellation
+    from crawlfleet.jobs.mongo.lists import MongoJobReopening
+    from crawlfleet.jobs.schedules.service import ScheduleService
+    from crawlfleet.jobs.service import JobService
+    from crawlfleet.jobs.spiders.service import SpiderService
+    from crawlfleet.jobs.usage import RunUsage
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
     from crawlfleet.monitoring.fleet_view import AtWork, HostPorts
@@ -280,40 +281,39 @@ class RouterContext:
         return TryingPorts(trials=self._parts.trials)
 
     @cached_property
-    def schedules(self) -> "PlanningPorts":
+    def schedules(self) -> "ScheduleService":
         """For schedules."""
         from crawlfleet.jobs.schedules.mongo import MongoSchedules
-        from crawlfleet.jobs.schedules.service import PlanningPorts
+        from crawlfleet.jobs.schedules.service import ScheduleService
         from crawlfleet.jobs.spiders.mongo import MongoSpiders
 
         nodes = self._parts.nodes
-        return PlanningPorts(schedules=MongoSchedules(nodes), spiders=MongoSpiders(nodes))
+        return ScheduleService(schedules=MongoSchedules(nodes), spiders=MongoSpiders(nodes))
 
     @cached_property
-    def spiders(self) -> "SpiderPorts":
+    def spiders(self) -> "SpiderService":
         """For spiders."""
         from crawlfleet.jobs.mongo.store import MongoJobs
         from crawlfleet.jobs.schedules.mongo import MongoSchedules
         from crawlfleet.jobs.spiders.mongo import MongoSpiders
-        from crawlfleet.jobs.spiders.service import SpiderPorts
+        from crawlfleet.jobs.spiders.service import SpiderService
 
         nodes = self._parts.nodes
-        return SpiderPorts(
+        return SpiderService(
             spiders=MongoSpiders(nodes), schedules=MongoSchedules(nodes), jobs=MongoJobs(nodes)
         )
 
     @cached_property
-    def jobs(self) -> "JobPorts":
+    def jobs(self) -> "JobService":
         """For jobs."""
         from crawlfleet.jobs.bidding.redis import RedisBoard
         from crawlfleet.jobs.mongo.store import MongoJobs
-        from crawlfleet.jobs.service import JobPorts
+        from crawlfleet.jobs.service import JobService, JobStarter
         from crawlfleet.jobs.spiders.mongo import MongoSpiders
-        from crawlfleet.jobs.starting import StartingPorts
 
         parts = self._parts
-        return JobPorts(
-            starting=StartingPorts(
+        return JobService(
+            starter=JobStarter(
                 jobs=MongoJobs(parts.nodes),
                 spiders=MongoSpiders(parts.nodes),
                 rules=self.submission.rules,
@@ -325,25 +325,25 @@ class RouterContext:
         )
 
     @cached_property
-    def cancelling(self) -> "CancellingPorts":
+    def cancelling(self) -> "JobCancellation":
         """For cancelling jobs."""
         from crawlfleet.apps.rounds import cancelling_ports
 
         return cancelling_ports(self._parts)
 
     @cached_property
-    def reopening(self) -> "JobReopening":
+    def reopening(self) -> "MongoJobReopening":
         """For retrying jobs that have ended."""
-        from crawlfleet.jobs.mongo.reopening import MongoJobReopening
+        from crawlfleet.jobs.mongo.lists import MongoJobReopening
 
         return MongoJobReopening(self._parts.nodes)
 
     @cached_property
-    def demands(self) -> "DemandStore":
+    def usage(self) -> "RunUsage":
         """For what runs took."""
-        from crawlfleet.jobs.mongo.usage import MongoDemands
+        from crawlfleet.apps.rounds import run_usage
 
-        return MongoDemands(self._parts.nodes)
+        return run_usage(self._parts)
 
     @cached_property
     def detector(self) -> "RedisFailureDetector":

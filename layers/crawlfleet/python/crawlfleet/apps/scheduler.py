@@ -15,6 +15,7 @@ from crawlfleet.apps.rounds import (
     cancelling_ports,
     open_reaper,
     open_recovery,
+    run_usage,
     seeding_ports,
 )
 from crawlfleet.config.documents.biz import Tree
@@ -34,18 +35,15 @@ from crawlfleet.fleet.recovery.service import Recovered, Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
 from crawlfleet.fleet.scaling import Scaled, ScaledPool, Scaling
 from crawlfleet.fleet.ticks import Faults, TickReports
-from crawlfleet.jobs.background import advance
-from crawlfleet.jobs.bidding.auction import AwardingPorts, award_jobs
+from crawlfleet.jobs.bidding.auction import JobAuction
 from crawlfleet.jobs.bidding.redis import RedisBoard
-from crawlfleet.jobs.cancellation import ROUND_SECONDS, cancel_jobs
-from crawlfleet.jobs.mongo.reopening import MongoJobStates
+from crawlfleet.jobs.cancellation import ROUND_SECONDS
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
-from crawlfleet.jobs.schedules.dispatcher import FiringPorts, run_due
+from crawlfleet.jobs.schedules.dispatcher import ScheduleRunner
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
+from crawlfleet.jobs.service import JobStarter
 from crawlfleet.jobs.spiders.mongo import MongoSpiders
-from crawlfleet.jobs.starting import StartingPorts
-from crawlfleet.jobs.usage_averages import LearningPorts, learn_due
 from crawlfleet.kernel.errors import NoConfigurationError
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
@@ -79,7 +77,7 @@ _CHANGES: Final = [
 class Verbs:
     """The verbs of a tick, as far as one that fails is told of by its part."""
 
-    run_due: Callable[..., int] = run_due
+    run_due: Callable[..., int] = ScheduleRunner.run_due
     resubmit_due: Callable[..., int] = resubmit_due
     tend_seeds: Callable[..., int] = tend_seeds
     announce_bizs: Callable[..., int] = OrphanedQueues.announce
@@ -99,9 +97,9 @@ class Scheduler:
         metrics = EmfMetrics(parts.settings.stage)
         self._reporting = TickReports(ticks=RedisTicks(parts.redis), metrics=metrics)
         self._submission = parts.submissions()
-        self._firing = FiringPorts(
+        self._firing = ScheduleRunner(
             schedules=MongoSchedules(parts.nodes),
-            starting=StartingPorts(
+            starter=JobStarter(
                 jobs=MongoJobs(parts.nodes),
                 spiders=MongoSpiders(parts.nodes),
                 rules=self._submission.rules,
@@ -115,9 +113,7 @@ class Scheduler:
         self._reassignment = RemovedPools(recovery=self._recovery, say=parts.log.warning)
         self._cancelling = cancelling_ports(parts)
         self._hosts = RedisHosts(parts.redis)
-        self._learning = LearningPorts(
-            demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes)
-        )
+        self._usage = run_usage(parts)
         self._orphaned = OrphanedQueues(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -129,8 +125,8 @@ class Scheduler:
             parts, self._submission, self._seeding.seeds, self._recovery.detector
         )
         # Not all of apps.consumer: what probes sites is the workers'.
-        self._awarding = AwardingPorts(
-            jobs=self._advancing.expanding.jobs,
+        self._awarding = JobAuction(
+            jobs=self._advancing.jobs,
             board=RedisBoard(parts.redis),
             demands=MongoDemands(parts.nodes),
             detector=self._recovery.detector,
@@ -143,7 +139,7 @@ class Scheduler:
                 data=self._data,
                 hosts=self._hosts,
                 store=parts.store,
-                jobs=self._advancing.expanding.jobs,
+                jobs=self._advancing.jobs,
             ),
             targets=parts.targets,
             workers=parts.workers,
@@ -226,7 +222,7 @@ class Scheduler:
             def left() -> float:
                 return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
 
-            advanced = advance(self._advancing, tree, name, self._parts.now, left)
+            advanced = self._advancing.advance(tree, name, self._parts.now, left)
             done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
             done["recrawled"] = self._verbs.resubmit_due(
@@ -250,7 +246,7 @@ class Scheduler:
         with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
             done["given_over"] = self._reassignment.reassign(tree, name, self._clock(), time_left)
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
-            done["learnt"] = learn_due(self._learning, self._parts.now(), time_left)
+            done["learnt"] = self._usage.learn_due(self._parts.now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
             self._target(done)
         done["faults"] = faults.counts.total()
@@ -265,7 +261,7 @@ class Scheduler:
             return min(time_left(), ends_at - time.monotonic())
 
         detector = self._recovery.detector
-        return cancel_jobs(self._cancelling, detector, tree, name, self._parts.now(), left)
+        return self._cancelling.run_round(detector, tree, name, self._parts.now(), left)
 
     def _award(
         self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
@@ -276,7 +272,7 @@ class Scheduler:
             return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
 
         if tree.stage.bidding is not None or self._awarding.jobs.placing(1):
-            awarded = award_jobs(self._awarding, tree, name, self._clock, left)
+            awarded = self._awarding.run_round(tree, name, self._clock, left)
             done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
 
     def _target(self, done: dict[str, int]) -> None:

@@ -1,19 +1,15 @@
-"""How far a job is, and when it will end (SPEC.md C3): from the job, its ledger and the time.
+"""Make jobs go on until they end (SPEC.md C3, C5), and estimate when that is.
 
-How a job ends (SPEC.md C5): its ledger says so, never an empty queue.
+A job that has made all of its tasks is done when no request that carries its name is open: its own,
+and those that its pages lead to. Its ledger says so, not an empty queue. Links become seeds before
+the outcome of their page is stored, so an open seed of the job keeps it from its end.
 
-A job that has made all of its tasks is done when none of those that carry its name is open: its
-own, and those that its pages lead to. Links are seeds before the outcome of their page is stored,
-so what is yet to become a task is known when the last one ends: an open seed of the job's keeps it.
+A job that has ended stays so unless its dead letters are retried as a job's. A single one that is
+replayed counts in the ledger; the job's state and counts are those of its end.
 
-What has ended stays so unless its dead letters are tried again as a job's. A single one that is
-replayed is worked on, and the job's ledger shows it; its state and counts are those of the end.
-
-Jobs whose biz was removed end (SPEC.md C5): nobody can make, find or count their tasks any more.
-
-A biz may be missing by mistake, so they wait for it for ``KEPT``; then they end as cancelled, and a
-biz that has its name a year later has nothing to do with them. One whose document is not valid is
-there. Whoever cancels such a job keeps it from going on; it ends then as well.
+Open jobs whose biz is missing are orphaned: nobody can make, find or count their tasks. A biz may
+be missing by mistake, so they wait for it for ``KEPT``, then end as cancelled. A biz whose document
+is invalid is not missing. An orphaned job that somebody cancels ends in the same way.
 """
 
 from collections import defaultdict
@@ -27,11 +23,17 @@ import msgspec
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import SeedState
-from crawlfleet.jobs.expansion import backoff_after, next_poll_interval
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.jobs.expansion import JobExpansion, backoff_after, next_poll_interval
 from crawlfleet.jobs.models import ENDED, Job, JobState
-from crawlfleet.jobs.ports import JobStore, OrphanedJobs
-from crawlfleet.jobs.usage_averages import LearningPorts, learn_run
-from crawlfleet.kernel.errors import ConfigError, RejectedError, StoreError, UnknownBizError
+from crawlfleet.jobs.usage import RunUsage, counts_of
+from crawlfleet.kernel.errors import (
+    ConfigError,
+    RejectedError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownBizError,
+)
 from crawlfleet.kernel.ids import FINAL_STATES
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
@@ -41,16 +43,18 @@ from crawlfleet.requests.mongo.store import MongoRequestStore
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
+    from crawlfleet.jobs.mongo.lists import MongoOrphanedJobs
+    from crawlfleet.jobs.mongo.store import MongoJobs
 
-#: An end further away than this is none that anybody knows.
+#: An estimated end further away than this is none.
 FURTHEST: Final = timedelta(days=3_650)
-#: So many tasks have ended, and so much time has passed, before a rate says anything.
+#: Tasks that have ended, and seconds that have passed, before a rate is computed.
 LEAST_ENDED: Final = 1
 LEAST_SECONDS: Final = 1.0
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job is.
+    """The progress of a job.
 
     Attributes:
         tasks: How many tasks it has as far as is known: those of its start that may be asked for,
@@ -71,7 +75,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def progress_of(job: Job, ledger: Ledger, now: datetime) -> JobProgress:
-    """How far a job is at ``now`` whose tasks are counted by ``ledger``."""
+    """Compute how far a job is at ``now`` whose tasks are counted by ``ledger``."""
     unmade = 0 if job.state in ENDED else max(0, job.size - job.expanded)
     ended = ledger.done + ledger.dead + ledger.cancelled + ledger.expired
     tasks = max(ledger.submitted, ended) + unmade
@@ -91,7 +95,7 @@ def progress_of(job: Job, ledger: Ledger, now: datetime) -> JobProgress:
 
 
 def _end(left: int, rate: float | None, now: datetime) -> datetime | None:
-    """When so many will have ended; nobody knows of what nothing is left and yet has not ended."""
+    """Estimate when so many will have ended; unknown where none is left, yet the job goes on."""
     if rate is None or left <= 0 or left > rate * FURTHEST.total_seconds():
         return None
     try:
@@ -100,95 +104,32 @@ def _end(left: int, rate: float | None, now: datetime) -> datetime | None:
         return None
 
 
-#: Jobs that are looked up at once.
+#: Jobs that are read at once.
 JOBS_A_ROUND: Final = 100
-#: A tenant's looks in one round before the others' have been had.
+#: A tenant's polls in one round before the others' have been done.
 SHARE: Final = timedelta(seconds=0.5)
-#: Open seeds of a job whose requests are looked at; one with more has not ended.
+#: Open seeds of a job whose requests are read; one with more has not ended.
 SEEDS: Final = 50
+#: How long orphaned jobs wait for their biz, and how many of one biz a round ends.
+KEPT: Final = timedelta(days=7)
+ORPHANS: Final = 1_000
+#: Locks: name, interval, and after what a holder that vanished loses it.
+LOCK: Final = "expanding"
+EVERY: Final = timedelta(milliseconds=500)
+TERM: Final = timedelta(seconds=30)
+_ORPHAN_LOCK: Final = "lost_jobs"
+_ORPHAN_EVERY: Final = timedelta(minutes=10)
+_ORPHAN_TERM: Final = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndingPorts:
-    """What ending jobs needs of the world."""
+class Advanced:
+    """What a round did; ``mine`` is False when another process had the lock."""
 
-    jobs: JobStore
-    ledgers: MongoLedgers
-    seeds: "MongoSeeds"
-    store: MongoRequestStore
-    learning: LearningPorts
-
-
-def end_jobs(
-    ports: EndingPorts,
-    tree: Tree,
-    clock: Callable[[], datetime],
-    time_left: Callable[[], float],
-) -> int:
-    """End every job that runs and has nothing open, of those that are due; how many.
-
-    Where the ledger of a biz cannot be read its other jobs wait as well, unasked: what hangs costs
-    a round once. Whoever has had ``SHARE`` of a round goes on after the others.
-
-    Raises:
-        StoreUnavailableError: the home node, which keeps the jobs, does not answer.
-    """
-    ended = 0
-    away: dict[tuple[str, str], str] = {}
-    while time_left() > 0:
-        due = ports.jobs.watched(JOBS_A_ROUND, clock(), (JobState.RUNNING,))
-        spent: defaultdict[str, timedelta] = defaultdict(timedelta)
-        waiting: list[Job] = []
-        for job in due:
-            if time_left() <= 0:
-                return ended
-            if spent[job.tenant] >= SHARE:
-                waiting.append(job)
-                continue
-            began = clock()
-            ended += _look(ports, tree, job, began, away)
-            spent[job.tenant] += clock() - began
-        for job in waiting:
-            if time_left() <= 0:
-                return ended
-            ended += _look(ports, tree, job, clock(), away)
-        if len(due) < JOBS_A_ROUND:
-            break
-    return ended
-
-
-def _look(
-    ports: EndingPorts, tree: Tree, job: Job, now: datetime, away: dict[tuple[str, str], str]
-) -> bool:
-    trouble, left = away.get(job.key[:2]), None
-    if trouble is not None:
-        ports.jobs.look(job, now, trouble, now + backoff_after(job.troubles))
-        return False
-    try:
-        queue_key, biz = biz_of(tree, job.tenant, job.biz)
-        ledger = ports.ledgers.totals(queue_key, biz, now, job.name)
-        left = ledger.open
-        wait = next_poll_interval(left, job.left, _waited(job))
-        if left <= 0 and not _leads_on(ports, queue_key, biz, job):
-            # Homes are read one after another. Whatever became a task meanwhile, and led on to
-            # where had been looked already, has been counted since, though it may have ended.
-            again = ports.ledgers.totals(queue_key, biz, now, job.name)
-            if _counted(again) == _counted(ledger):
-                counts = counts_of(job, ledger)
-                learn_run(ports.learning, job, counts, now)
-                if not ports.jobs.end(job, JobState.DONE, counts, now):
-                    return False
-                # Whoever learns forgets the end of a job that goes on: this may have taken long.
-                learn_run(ports.learning, job, counts, now)
-                return True
-    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-        trouble, wait = _trouble(error), backoff_after(job.troubles)
-        if isinstance(error, StoreError | UnknownBizError | ConfigError):
-            away[job.key[:2]] = trouble
-        if not isinstance(error, RejectedError):
-            warn(f"it is not known whether job {'/'.join(job.key)} has ended", error)
-    ports.jobs.look(job, now, trouble, now + max(wait, timedelta(seconds=1)), left)
-    return False
+    mine: bool = True
+    batches: int = 0
+    tasks: int = 0
+    ended: int = 0
 
 
 def _waited(job: Job) -> timedelta:
@@ -202,32 +143,6 @@ def _counted(ledger: Ledger) -> tuple[int, ...]:
     return ledger.submitted, *terms
 
 
-def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:
-    """How the tasks of a job ended, as it keeps it."""
-    return {
-        "done": ledger.done,
-        "dead": ledger.dead,
-        "cancelled": ledger.cancelled,
-        "expired": ledger.expired,
-        "refused": job.refused,
-    }
-
-
-def _leads_on(ports: EndingPorts, queue_key: QueueKey, biz: Biz, job: Job) -> bool:
-    """Whether there are seeds of it that are no ended tasks yet."""
-    seeds = ports.seeds.open_of_job(queue_key, biz, job.name, SEEDS)
-    if len(seeds) >= SEEDS:
-        return True
-    for seed in seeds:
-        if seed.state is not SeedState.HANDED or seed.request is None:
-            return True
-        # Its end may not have been told to the seed; a request that is not there is stored yet.
-        tracked = ports.store.get(queue_key, biz, seed.request)
-        if tracked is None or tracked.state not in FINAL_STATES:
-            return True
-    return False
-
-
 def _trouble(error: Exception) -> str:
     if isinstance(error, UnknownBizError):
         return str(error)
@@ -236,30 +151,159 @@ def _trouble(error: Exception) -> str:
     return "its ledger cannot be read now; it is looked at again"
 
 
-#: Jobs wait so long for a biz that was removed.
-KEPT: Final = timedelta(days=7)
-#: The turn's name, how often it comes round, and after what a holder that vanished loses it.
-LOCK: Final = "lost_jobs"
-EVERY: Final = timedelta(minutes=10)
-TERM: Final = timedelta(minutes=2)
-#: Jobs of one biz that one round ends.
-BATCH: Final = 1_000
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRounds:
+    """The service whose rounds make tasks of jobs and end those that are done or orphaned."""
 
+    jobs: "MongoJobs"
+    orphaned: "MongoOrphanedJobs"
+    expansion: JobExpansion
+    ledgers: MongoLedgers
+    seeds: "MongoSeeds"
+    store: MongoRequestStore
+    usage: RunUsage
+    detector: RedisFailureDetector
 
-def end_orphaned_jobs(
-    lost: OrphanedJobs, tree: Tree, now: datetime, time_left: Callable[[], float]
-) -> int:
-    """End the jobs whose biz has not been there for ``KEPT``; how many.
+    def advance(
+        self,
+        tree: Tree,
+        by: str,
+        clock: Callable[[], datetime],
+        time_left: Callable[[], float],
+    ) -> Advanced:
+        """Do a round, if the lock is free; ``by`` is who does it.
 
-    Raises:
-        StoreUnavailableError: the home node, which keeps the jobs, does not answer.
-    """
-    ended = 0
-    for tenant, biz in lost.bizs():
-        if time_left() <= 0:
-            break
-        if biz in tree.bizs.get(tenant, {}) or (tenant, biz) in tree.refused:
-            lost.find(tenant, biz)
-        else:
-            ended += lost.lose(tenant, biz, now, now - KEPT, BATCH)
-    return ended
+        The lock saves work and decides nothing. Ends come first, in half of the time at most:
+        making tasks may take all there is. While Redis is away the round is left out, as new tasks
+        would not be queued.
+
+        Raises:
+            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+        """
+        if not self._acquire(by, LOCK, EVERY, TERM):
+            return Advanced(mine=False)
+        half = time_left() / 2
+        try:
+            ended = self.end_jobs(tree, clock, lambda: time_left() - half)
+            if self._acquire(by, _ORPHAN_LOCK, _ORPHAN_EVERY, _ORPHAN_TERM):
+                try:
+                    ended += self.end_orphaned_jobs(tree, clock(), time_left)
+                finally:
+                    self._release(by, _ORPHAN_LOCK)
+            made = self.expansion.expand(tree, clock, time_left)
+        finally:
+            self._release(by, LOCK)
+        return Advanced(batches=made.batches, tasks=made.tasks, ended=ended)
+
+    def can_advance(self, now: datetime) -> bool:
+        """Whether there is a job that tasks can be made of now."""
+        return bool(self.jobs.expandable(1, now))
+
+    def end_jobs(
+        self, tree: Tree, clock: Callable[[], datetime], time_left: Callable[[], float]
+    ) -> int:
+        """Poll the running jobs that are due, and end those with nothing open; return how many.
+
+        Where the ledger of a biz cannot be read its other jobs wait as well, so that a timeout
+        costs a round once. A tenant that has had ``SHARE`` of a round goes on after the others.
+
+        Raises:
+            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+        """
+        ended = 0
+        away: dict[tuple[str, str], str] = {}
+        while time_left() > 0:
+            due = self.jobs.watched(JOBS_A_ROUND, clock(), (JobState.RUNNING,))
+            spent: defaultdict[str, timedelta] = defaultdict(timedelta)
+            waiting: list[Job] = []
+            for job in due:
+                if time_left() <= 0:
+                    return ended
+                if spent[job.tenant] >= SHARE:
+                    waiting.append(job)
+                    continue
+                began = clock()
+                ended += self._poll(tree, job, began, away)
+                spent[job.tenant] += clock() - began
+            for job in waiting:
+                if time_left() <= 0:
+                    return ended
+                ended += self._poll(tree, job, clock(), away)
+            if len(due) < JOBS_A_ROUND:
+                break
+        return ended
+
+    def _poll(self, tree: Tree, job: Job, now: datetime, away: dict[tuple[str, str], str]) -> bool:
+        trouble, left = away.get(job.key[:2]), None
+        if trouble is not None:
+            self.jobs.reschedule(job, now, trouble, now + backoff_after(job.troubles))
+            return False
+        try:
+            queue_key, biz = biz_of(tree, job.tenant, job.biz)
+            ledger = self.ledgers.totals(queue_key, biz, now, job.name)
+            left = ledger.open
+            wait = next_poll_interval(left, job.left, _waited(job))
+            if left <= 0 and not self._has_open_seeds(queue_key, biz, job):
+                # Nodes are read one after another. A seed that became a task meanwhile, on a node
+                # that had been read, has been counted since, though it may have ended.
+                again = self.ledgers.totals(queue_key, biz, now, job.name)
+                if _counted(again) == _counted(ledger):
+                    counts = counts_of(job, ledger)
+                    self.usage.end_run(job, counts, now)
+                    if not self.jobs.end(job, JobState.DONE, counts, now):
+                        return False
+                    # The end of a job that goes on is forgotten by learn_due: this may have taken
+                    # long.
+                    self.usage.end_run(job, counts, now)
+                    return True
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+            trouble, wait = _trouble(error), backoff_after(job.troubles)
+            if isinstance(error, StoreError | UnknownBizError | ConfigError):
+                away[job.key[:2]] = trouble
+            if not isinstance(error, RejectedError):
+                warn(f"it is not known whether job {'/'.join(job.key)} has ended", error)
+        self.jobs.reschedule(job, now, trouble, now + max(wait, timedelta(seconds=1)), left)
+        return False
+
+    def _has_open_seeds(self, queue_key: QueueKey, biz: Biz, job: Job) -> bool:
+        seeds = self.seeds.open_of_job(queue_key, biz, job.name, SEEDS)
+        if len(seeds) >= SEEDS:
+            return True
+        for seed in seeds:
+            if seed.state is not SeedState.HANDED or seed.request is None:
+                return True
+            # The seed may not know of its end yet; a request that is not found is still to be
+            # stored.
+            tracked = self.store.get(queue_key, biz, seed.request)
+            if tracked is None or tracked.state not in FINAL_STATES:
+                return True
+        return False
+
+    def end_orphaned_jobs(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
+        """End the jobs whose biz has been missing for ``KEPT``; return how many.
+
+        Raises:
+            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+        """
+        ended = 0
+        for tenant, biz in self.orphaned.bizs():
+            if time_left() <= 0:
+                break
+            if biz in tree.bizs.get(tenant, {}) or (tenant, biz) in tree.refused:
+                self.orphaned.clear(tenant, biz)
+            else:
+                ended += self.orphaned.end(tenant, biz, now, now - KEPT, ORPHANS)
+        return ended
+
+    def _acquire(self, by: str, lock: str, every: timedelta, term: timedelta) -> bool:
+        try:
+            return self.detector.acquire_lock(lock, by, every, term)
+        except StoreUnavailableError as error:
+            warn(f"the lock {lock} could not be acquired", error)
+            return False
+
+    def _release(self, by: str, lock: str) -> None:
+        try:
+            self.detector.release_lock(lock, by)
+        except StoreUnavailableError as error:
+            warn(f"the lock {lock} could not be released", error)

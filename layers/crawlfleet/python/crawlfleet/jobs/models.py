@@ -1,10 +1,16 @@
-"""A job: one run of a spider, a schedule or a list of URLs, made into tasks (SPEC.md B2, C2, C3).
+"""Jobs and their runs (SPEC.md B2, B3, B10, C2, C3).
 
-Its tasks are requests that carry its name, and its end is read from their ledger, not from a queue.
+A job is one run of a spider, a schedule or a list of URLs, made into tasks: requests that carry its
+name. Its ledger says when it has ended, not a queue. A run is what a job took of its workers; what
+is learnt from the runs of a spider is its demand.
+
+CPU is an index: frequency in GHz times cores times the part of them that is used.
 """
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +19,9 @@ from crawlfleet.jobs.spiders.models import LinkNeeds, Start
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
 from crawlfleet.kernel.time import from_ms, to_ms
+
+#: Tenant, biz and name of a job.
+JobKey: TypeAlias = tuple[str, str, str]
 
 
 class JobState(StrEnum):
@@ -121,7 +130,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     troubles: int = 0
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> JobKey:
         """Tenant, biz and name."""
         return self.tenant, self.biz, self.name
 
@@ -134,6 +143,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             fire_at=None if self.fire_at is None else from_ms(to_ms(self.fire_at)),
             due_at=created_at if self.due_at is None else from_ms(to_ms(self.due_at)),
         )
+
+
+def cancelled(states: Mapping[str, JobState]) -> dict[str, bool]:
+    """Select jobs that are cancelled or being cancelled; True once their tasks are swept no more.
+
+    >>> cancelled({"a": JobState.CANCELLING, "b": JobState.CANCELLED, "c": JobState.RUNNING})
+    {'a': False, 'b': True}
+    """
+    return {
+        name: state is JobState.CANCELLED
+        for name, state in states.items()
+        if state in {JobState.CANCELLING, JobState.CANCELLED}
+    }
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,3 +179,123 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     schedule: str | None = None
     fire_at: datetime | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one run, or of many: how much it takes, on average over its time and at its highest.
+
+    Memory in bytes, bandwidth in bytes a second, CPU as the index. Nothing is below 0.
+    """
+
+    memory: float = 0.0
+    memory_max: float = 0.0
+    cpu: float = 0.0
+    cpu_max: float = 0.0
+    bandwidth: float = 0.0
+    bandwidth_max: float = 0.0
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """The highest that one run took of each resource."""
+
+    memory: float = 0.0
+    cpu: float = 0.0
+    bandwidth: float = 0.0
+
+
+class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs of a spider have taken so far: ``usage`` is their average, weighted by runs.
+
+    The maxima are those of the latest runs, whose ``peaks`` are kept for that, the newest last
+    (jobs.usage). ``runs`` 0 is a spider that never ran, whose demand is nothing: only latency
+    and speed decide about it. ``spider`` is what is learnt for: a kept spider's name, or that of a
+    rule whose jobs have none.
+    """
+
+    tenant: str
+    biz: str
+    spider: str
+    runs: int = 0
+    usage: Usage = Usage()
+    peaks: tuple[Peak, ...] = ()
+    measured_at: datetime | None = None
+
+
+#: What runs took is kept so long after they ended, as are the ledgers of their jobs.
+RUN_LIFE: Final = timedelta(days=30)
+
+
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums and maxima of one worker's part of a run, or of several parts together.
+
+    Attributes:
+        seconds: Time in which some of its tasks were under way, of all workers together.
+        memory_seconds: Bytes times those seconds; ``memory_max`` in bytes.
+        cpu_seconds: The CPU index times those seconds; ``cpu_max`` is the index.
+        bytes: Downloaded, as they travelled; ``bandwidth_max`` of one second.
+        requests: Attempts at its tasks. ``errors`` are those that failed.
+        records: What it yielded.
+        workers: How many took part, each invocation of one by itself.
+    """
+
+    seconds: float = 0.0
+    memory_seconds: float = 0.0
+    memory_max: float = 0.0
+    cpu_seconds: float = 0.0
+    cpu_max: float = 0.0
+    bytes: int = 0
+    bandwidth_max: float = 0.0
+    requests: int = 0
+    records: int = 0
+    errors: int = 0
+    workers: int = 0
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class RunPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker has measured of a job up to now; it takes the place of what it said before.
+
+    ``part`` is the worker's name and a number: one that had forgotten a job and meets it again
+    begins with nothing, in another part.
+    """
+
+    tenant: str
+    biz: str
+    job: str
+    part: str
+    figures: RunFigures
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, kept for a month.
+
+    Attributes:
+        spider: Whose demand it tells of (``JobDemand.spider``); empty while it goes on.
+        figures: What it took: of a run that goes on, up to now.
+        counts: Its tasks by how they ended.
+        is_whole: It came to its own end; from one that was cancelled nothing is learnt.
+        ended_at: When its job ended; None while it goes on.
+        learnt_at: When what it took became part of the demand; None where it has not, or never
+            will as nothing was measured, or it was cancelled.
+        retries: The job's, when this end of it was written down.
+        closed: Nothing will change any more, unless the job's dead letters are retried.
+    """
+
+    tenant: str
+    biz: str
+    job: str
+    spider: str = ""
+    figures: RunFigures = RunFigures()
+    counts: dict[str, int] = {}
+    is_whole: bool = True
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    learnt_at: datetime | None = None
+    retries: int = 0
+    closed: bool = False
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether an earlier end of it was closed: then it has figures, or was learnt from."""
+        return self.learnt_at is not None or self.figures != RunFigures()

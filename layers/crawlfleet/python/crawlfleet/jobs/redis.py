@@ -1,24 +1,39 @@
-"""Jobs that are being cancelled, on Redis: every worker looks there each second."""
+"""Announce jobs that are being cancelled through Redis, where every worker looks each second."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from crawlfleet.jobs.cancellation import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Announced, JobKey
+from crawlfleet.jobs.models import JobKey
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script, fleet_keys
+
+#: An announcement stands for so long; it is made again while the job is being cancelled.
+ANNOUNCED_SECONDS: Final = 60.0
+#: So many jobs are announced at once; of more, the latest. A worker learns of others when it
+#: renews their leases.
+MOST_ANNOUNCED: Final = 5_000
 
 _ANNOUNCE: Final = Script("jobs/announce_cancelled")
 _CANCELLED: Final = Script("jobs/cancelled")
 
 _KEPT_MS: Final = int(ANNOUNCED_SECONDS * 1000)
-#: Announced in one call, and so perhaps of one moment; told in one answer. The second is the larger
-#: by so much that calls of the same millisecond do not fill an answer either.
+#: Jobs of one call, which may all have one moment, and of one answer, which several calls of the
+#: same millisecond must not fill.
 _CHUNK: Final = 100
-_REPORTED: Final = 1_000
+_ANSWER: Final = 1_000
+
+
+class Announced(NamedTuple):
+    """Jobs that were announced, and the moment from which to ask the next time."""
+
+    jobs: list[JobKey]
+    reached: int
 
 
 class RedisCancellations:
-    """A :class:`~crawlfleet.ports.Cancellations`.
+    """Announcements of jobs that are being cancelled.
+
+    They only save time: what is cancelled in MongoDB cannot be settled, whether announced or not.
 
     Args:
         connection: The stage's Redis.
@@ -30,15 +45,19 @@ class RedisCancellations:
         self._keys = (fleet_keys(fleet).cancelled,)
 
     def announce(self, jobs: Sequence[JobKey]) -> None:
-        """See ports.Cancellations.announce."""
+        """Announce jobs to every worker; it may be repeated, and is then announced anew."""
         names = ["/".join(job) for job in jobs]
         for start in range(0, len(names), _CHUNK):
             part = names[start : start + _CHUNK]
             whole(self._redis.again(_ANNOUNCE, self._keys, _KEPT_MS, MOST_ANNOUNCED, *part))
 
-    def heard(self, since: int = 0) -> Announced:
-        """See ports.Cancellations.heard."""
-        answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _REPORTED)
+    def announced(self, since: int = 0) -> Announced:
+        """List what was announced at ``since`` or later, by the server's clock, the oldest first.
+
+        The list is bounded: whoever asks from ``reached`` on misses none, and may get some twice. A
+        moment in the future, as after a change of server, counts as 0.
+        """
+        answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _ANSWER)
         with self._redis.translated():
             reached, *names = several(answer)
             jobs = [_key(text(name).decode()) for name in names]

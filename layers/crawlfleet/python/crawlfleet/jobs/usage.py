@@ -1,81 +1,61 @@
-"""What a spider's runs are known to take (SPEC.md B3).
+"""Learn what a spider's runs take from what workers have measured (SPEC.md B3, B10).
 
-An average is that of all runs, each counting as one: what one run had no reading of, it does not
-move. A maximum stays a maximum, where the sources' own text averages it too: the average of maxima
-would promise a worker less than every other run takes. But it is that of the latest runs only
-(:data:`PEAKS`), so that a spider whose one page once took all memory is not kept from every worker
-for ever.
+The end of a job only records its run: workers report their last measurements a little later. After
+``GRACE`` any process closes the run and adds it to the demand, once, however often it is called. A
+run is not closed while its job goes on: an end that was recorded and did not come is forgotten, and
+the next one is recorded again. Where dead letters of an ended job are retried, what that takes is
+added to its run; the demand, which counts runs, stays as it is.
 
-From what workers have measured of a job to what its run took (SPEC.md B10).
-
-What a job took: what each of its workers has measured, and the run's record (SPEC.md B3, B10).
-
-A run is a job on its workers. What counts for placing it is what it takes of one of them, so an
-average goes over the seconds of all workers, and a maximum is the highest of one.
-
-What a run takes of a worker (SPEC.md B2, B3, B10), and what a worker has left of it (B4).
-
-The CPU index is SPEC.md's: frequency in GHz times cores times how much of them is used; what is
-left of a worker's is the same of what is not used.
+What counts for placing a run is what it takes of one worker: averages go over the seconds of all
+workers, and a maximum is the highest of one. A demand's average counts each run once. Its maximum
+is that of the latest runs (``PEAKS``), not an average of maxima, which every other run would
+exceed; and not of all, so that one page that once took all memory does not decide for ever.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec.structs import replace
 
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.jobs.models import (
+    ENDED,
+    Job,
+    JobDemand,
+    JobState,
+    Peak,
+    RunFigures,
+    RunRecord,
+    Usage,
+)
+from crawlfleet.kernel.errors import NotFoundError
+from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Ledger
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one run, or of many: how much it takes, on average over its time and at its highest.
-
-    Memory in bytes, bandwidth in bytes a second, CPU as the index. Nothing is below 0.
-    """
-
-    memory: float = 0.0
-    memory_max: float = 0.0
-    cpu: float = 0.0
-    cpu_max: float = 0.0
-    bandwidth: float = 0.0
-    bandwidth_max: float = 0.0
-
-
-class Peak(msgspec.Struct, frozen=True, kw_only=True):
-    """The highest that one run took of each resource."""
-
-    memory: float = 0.0
-    cpu: float = 0.0
-    bandwidth: float = 0.0
-
-
-class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of a spider have taken so far: ``usage`` is their average, weighted by runs.
-
-    The maxima are those of the latest runs, whose ``peaks`` are kept for that, the newest last
-    (jobs.usage). ``runs`` 0 is a spider that never ran, whose demand is nothing: only latency
-    and speed decide about it. ``spider`` is what is learnt for: a kept spider's name, or that of a
-    rule whose jobs have none.
-    """
-
-    tenant: str
-    biz: str
-    spider: str
-    runs: int = 0
-    usage: Usage = Usage()
-    peaks: tuple[Peak, ...] = ()
-    measured_at: datetime | None = None
-
+if TYPE_CHECKING:
+    from crawlfleet.jobs.mongo.store import MongoJobs
+    from crawlfleet.jobs.mongo.usage import MongoDemands
 
 #: A run's maxima count until so many others have come after it.
 PEAKS: Final = 20
+#: By then workers have reported what they measured of a job that has ended (worker.usage_meter).
+GRACE: Final = timedelta(seconds=30)
+#: Runs of one tenant that are closed before the next tenant's.
+BATCH: Final = 50
+#: Attempts to store a demand while others learn from runs of the same spider.
+_TRIES: Final = 20
+_CUT_SHORT: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED, JobState.UNPLACED})
 
 
 def learn(demand: JobDemand, run: Usage) -> JobDemand:
-    """The demand with one run more; when that was measured is for the caller to note.
+    """Add a run to a demand, whose ``measured_at`` the caller sets.
 
-    Whatever a reading says, no figure gets below 0, or anything else than a number.
+    No figure gets below 0 or becomes anything but a number, whatever was measured.
     """
     known, runs = demand.usage, max(0, demand.runs)
     peak = Peak(
@@ -109,87 +89,11 @@ def _average(known: float, runs: int, value: float) -> float:
 
 
 def _sound(value: float, otherwise: float) -> float:
-    """A reading that is one: a number, not below 0."""
     return float(value) if math.isfinite(value) and value >= 0 else otherwise
 
 
-#: What runs took is kept so long after they ended, as are the ledgers of their jobs.
-RUN_LIFE: Final = timedelta(days=30)
-
-
-class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums and maxima of one worker's part of a run, or of several parts together.
-
-    Attributes:
-        seconds: Time in which some of its tasks were under way, of all workers together.
-        memory_seconds: Bytes times those seconds; ``memory_max`` in bytes.
-        cpu_seconds: The CPU index times those seconds; ``cpu_max`` is the index.
-        bytes: Downloaded, as they travelled; ``bandwidth_max`` of one second.
-        requests: Attempts at its tasks. ``errors`` are those that failed.
-        records: What it yielded.
-        workers: How many took part, each invocation of one by itself.
-    """
-
-    seconds: float = 0.0
-    memory_seconds: float = 0.0
-    memory_max: float = 0.0
-    cpu_seconds: float = 0.0
-    cpu_max: float = 0.0
-    bytes: int = 0
-    bandwidth_max: float = 0.0
-    requests: int = 0
-    records: int = 0
-    errors: int = 0
-    workers: int = 0
-    began_at: datetime | None = None
-    ended_at: datetime | None = None
-
-
-class RunPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker has measured of a job up to now; it takes the place of what it said before.
-
-    ``part`` is the worker's name and a number: one that had forgotten a job and meets it again
-    begins with nothing, in another part.
-    """
-
-    tenant: str
-    biz: str
-    job: str
-    part: str
-    figures: RunFigures
-
-
-class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, kept for a month.
-
-    Attributes:
-        spider: Whose demand it tells of (``JobDemand.spider``); empty while it goes on.
-        figures: What it took: of a run that goes on, up to now.
-        counts: Its tasks by how they ended.
-        is_whole: It came to its own end; from one that was cancelled nothing is learnt.
-        ended_at: When its job ended; None while it goes on.
-        learnt_at: When what it took became part of the demand; None where it has not, or never
-            will as nothing was measured, or it was cancelled.
-        retries: The job's, when this end of it was written down.
-        closed: Nothing will change any more, unless the job's dead letters are retried.
-    """
-
-    tenant: str
-    biz: str
-    job: str
-    spider: str = ""
-    figures: RunFigures = RunFigures()
-    counts: dict[str, int] = {}
-    is_whole: bool = True
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    learnt_at: datetime | None = None
-    retries: int = 0
-    closed: bool = False
-
-
 def together(parts: Iterable[RunFigures]) -> RunFigures:
-    """Several parts as one: sums are added, maxima stay maxima, from the first to the last moment.
+    """Merge the parts of a run: sums are added, maxima stay, from the first to the last moment.
 
     >>> two = together([RunFigures(seconds=1, bytes=5, cpu_max=2.0), RunFigures(bytes=6)])
     >>> two.seconds, two.bytes, two.cpu_max
@@ -208,21 +112,15 @@ def together(parts: Iterable[RunFigures]) -> RunFigures:
         records=sum(one.records for one in found),
         errors=sum(one.errors for one in found),
         workers=sum(one.workers for one in found),
-        began_at=_first(one.began_at for one in found),
-        ended_at=_last(one.ended_at for one in found),
+        began_at=min((one.began_at for one in found if one.began_at), default=None),
+        ended_at=max((one.ended_at for one in found if one.ended_at), default=None),
     )
 
 
-def was_closed(run: RunRecord) -> bool:
-    """Whether there is an end of it already that has its figures, before the one written down."""
-    return run.learnt_at is not None or run.figures != RunFigures()
-
-
 def usage_of(figures: RunFigures) -> Usage:
-    """What a run takes of a worker: on average while it is there, and at its highest.
+    """Compute what a run takes of a worker: on average while it is there, and at its highest.
 
-    A second is the shortest time that is looked at: what is over sooner has not taken a worker's
-    whole processor for good.
+    It counts as a second at least: a shorter one has not taken a whole processor for good.
 
     >>> usage_of(RunFigures(seconds=10, memory_seconds=500, memory_max=90, bytes=20)).memory
     50.0
@@ -241,9 +139,140 @@ def usage_of(figures: RunFigures) -> Usage:
     )
 
 
-def _first(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
+def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:
+    """Count how the tasks of a job have ended, as the job keeps it."""
+    return {
+        "done": ledger.done,
+        "dead": ledger.dead,
+        "cancelled": ledger.cancelled,
+        "expired": ledger.expired,
+        "refused": job.refused,
+    }
 
 
-def _last(moments: Iterable[datetime | None]) -> datetime | None:
-    return max((moment for moment in moments if moment is not None), default=None)
+def spider_of(job: Job) -> str:
+    """Name what a job's run is learnt for: its kept spider, or its rule without one."""
+    return job.spider or job.rule
+
+
+def demand_of(demands: "MongoDemands", tenant: str, biz: str, spider: str) -> JobDemand:
+    """Get what a spider is known to take: nothing, after no runs, where it never ran."""
+    known = demands.get(tenant, biz, spider)
+    return known or JobDemand(tenant=tenant, biz=biz, spider=spider)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUsage:
+    """The service that closes runs, learns demands from them, and answers what they took."""
+
+    demands: "MongoDemands"
+    jobs: "MongoJobs"
+
+    def end_run(self, job: Job, counts: dict[str, int], now: datetime) -> None:
+        """Record that a job ends, so that its run is closed and learnt from after ``GRACE``.
+
+        To be called before the job is stored as ended: whoever dies in between calls it again.
+        """
+        self.demands.end_run(
+            RunRecord(
+                tenant=job.tenant,
+                biz=job.biz,
+                job=job.name,
+                spider=spider_of(job),
+                counts=counts,
+                is_whole=job.state not in _CUT_SHORT,
+                started_at=job.created_at,
+                ended_at=from_ms(to_ms(now)),
+                retries=job.retries,
+            )
+        )
+
+    def learn_due(self, now: datetime, time_left: Callable[[], float]) -> int:
+        """Close the runs that ended ``GRACE`` ago, and return how many.
+
+        Tenants alternate, so that thousands of one delay no other. What there is no time for is
+        left to the next call.
+        """
+        before, closed = now - GRACE, 0
+        tenants = self.demands.tenants_to_learn(before)
+        while tenants and time_left() > 0:
+            waiting = []
+            for tenant in tenants:
+                before_these = closed
+                for run in self.demands.to_learn(tenant, before, BATCH):
+                    if time_left() <= 0:
+                        return closed
+                    try:
+                        closed += self._close(run, now)
+                    except Exception as error:  # noqa: BLE001  one run must not keep the others
+                        warn(f"the run of job {run.job} could not be learnt from", error)
+                if closed - before_these == BATCH:
+                    waiting.append(tenant)
+            tenants = waiting
+        return closed
+
+    def _close(self, run: RunRecord, now: datetime) -> bool:
+        demands = self.demands
+        state = self.jobs.states(run.tenant, run.biz, [run.job]).get(run.job)
+        if state is not None and state not in ENDED:
+            demands.forget_end(run)
+            return True
+        is_whole = run.is_whole if state is None else state not in _CUT_SHORT
+        figures = together([run.figures, demands.measured(run.tenant, run.biz, run.job)])
+        to_learn = is_whole and figures.seconds > 0 and run.learnt_at is None
+        at = from_ms(to_ms(now))
+        learnt_at = at if to_learn else run.learnt_at
+        whole = replace(run, is_whole=is_whole, figures=figures, learnt_at=learnt_at, closed=True)
+        for _ in range(_TRIES):
+            known = demand_of(demands, run.tenant, run.biz, run.spider)
+            learnt = replace(learn(known, usage_of(figures)), measured_at=at) if to_learn else None
+            if demands.close_run(whole, known, learnt):
+                return True
+            standing = demands.run(run.tenant, run.biz, run.job)
+            if standing is None or standing.closed or standing.ended_at != run.ended_at:
+                return False
+        return False  # so many others learn of this spider that it is left to the next call
+
+    def get_demand(self, tree: Tree, tenant: str, biz: str, spider: str) -> JobDemand:
+        """Get what a spider's runs have taken.
+
+        Raises:
+            UnknownBizError: the tenant has no such biz.
+            NotFoundError: nothing was measured of it.
+        """
+        biz_of(tree, tenant, biz)
+        known = self.demands.get(tenant, biz, spider)
+        if known is None:
+            raise NotFoundError(
+                f"nothing was learnt of a spider or rule called {spider[:64]!r} yet"
+            )
+        return known
+
+    def list_demands(
+        self, tree: Tree, tenant: str, biz: str, after: str | None, limit: int
+    ) -> list[JobDemand]:
+        """List what the spiders of a biz have taken, by name.
+
+        Raises:
+            UnknownBizError: the tenant has no such biz.
+        """
+        biz_of(tree, tenant, biz)
+        return self.demands.of_biz(tenant, biz, after, limit)
+
+    def get_run(self, tree: Tree, tenant: str, biz: str, name: str) -> RunRecord:
+        """Get what a job's run took; while it goes on, what was reported up to now.
+
+        Raises:
+            UnknownBizError: the tenant has no such biz.
+            NotFoundError: nothing was measured of such a job yet, or its run has expired.
+        """
+        biz_of(tree, tenant, biz)
+        run = self.demands.run(tenant, biz, name)
+        figures = self.demands.measured(tenant, biz, name)
+        if run is not None:
+            return replace(run, figures=together([run.figures, figures]))
+        if figures == RunFigures():
+            raise NotFoundError(f"nothing was measured of a job called {name[:64]!r} yet")
+        return RunRecord(
+            tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at
+        )

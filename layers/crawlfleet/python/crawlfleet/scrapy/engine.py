@@ -1,9 +1,7 @@
-"""What is asked of Scrapy's engine, in the words of each version since 2.12.
+"""Share one crawl session between scheduler, dupefilter and pipeline, and drive Scrapy's engine.
 
-What scheduler, dupefilter and pipeline of one crawler share: the way to Redis, and an order.
-
-The order is what nothing is lost by: a request is finished only after what its callback gave is in
-Redis, requests and items alike.
+The engine is called as each version of Scrapy since 2.12 expects. Nothing is lost, as a request is
+finished only after what its callback yielded is in Redis, requests and items alike.
 """
 
 import uuid
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Loop(Protocol):
-    """A function that is called again and again while it runs."""
+    """A function that is called periodically while the loop runs."""
 
     @property
     def running(self) -> bool:
@@ -33,16 +31,16 @@ class Loop(Protocol):
         ...
 
     def start(self, interval: float, now: bool = True) -> object:
-        """Call the function every so many seconds."""
+        """Call the function every ``interval`` seconds."""
         ...
 
     def stop(self) -> object:
-        """Call it no more."""
+        """Stop calling it."""
         ...
 
 
 def looping(function: Callable[[], object]) -> Loop:
-    """A loop over the function, on whichever event loop Scrapy runs."""
+    """Make a loop that calls the function on Scrapy's event loop."""
     try:
         from scrapy.utils.asyncio import create_looping_call
     except ImportError:  # before 2.14
@@ -53,28 +51,28 @@ def looping(function: Callable[[], object]) -> Loop:
 
 
 def under_way(crawler: "Crawler") -> "Container[Request]":
-    """The requests that the engine has taken from the scheduler and not done with.
+    """Return the requests that the engine has taken from the scheduler and is not done with.
 
     One leaves when its download has become another request, or when its callback or errback is
-    exhausted and each of the items has passed the pipelines. No signal tells that moment, so this
-    looks where the engine keeps account of it; it has done so since Scrapy 0.24.
+    exhausted and each item has passed the pipelines. No signal says so; the engine has kept this
+    set since Scrapy 0.24.
 
     Raises:
-        RuntimeError: this Scrapy keeps it elsewhere; going on would finish requests too early.
+        RuntimeError: this Scrapy has no such set; going on would finish requests too early.
     """
     slot = _slot(crawler)
     if slot is None:
         return ()
     found = getattr(slot, "inprogress", None)
     if not isinstance(found, set):
-        raise RuntimeError(  # noqa: TRY004  Scrapy is another, not an argument
+        raise RuntimeError(  # noqa: TRY004  of Scrapy, not of an argument
             "this version of Scrapy keeps its requests where we do not find them"
         )
     return found
 
 
 def wake(crawler: "Crawler") -> None:
-    """Let the engine ask its scheduler soon; by itself it does so every five seconds."""
+    """Have the engine ask its scheduler now; by itself it does so every five seconds."""
     slot = _slot(crawler)
     if slot is not None and slot.closing is None:
         slot.nextcall.schedule()
@@ -97,17 +95,17 @@ def _slot(crawler: "Crawler") -> Any:
 
 
 class CrawlSession:
-    """One crawler's side of Redis.
+    """The crawl of one crawler, as its parts share it.
 
     Attributes:
         settings: The project's.
         connection: To the fleet's Redis.
-        crawl: This process's part in the crawl.
-        fingerprints: Of which make the crawl's are, empty for those of the running Scrapy.
-        items_given: How many items callbacks have given to the pipeline so far.
-        flush_items: Sends the items that wait; the pipeline puts itself here. Unless it is told to
-            send all it may leave some for later. Returns how many of the first were sent.
-        spoil: What is under way must be done again; the scheduler puts itself here.
+        crawl: The crawl in Redis, for this process.
+        fingerprints: Names the crawl's fingerprinter, empty for that of the running Scrapy.
+        items_given: How many items the pipeline has received so far.
+        flush_items: Sends the items that wait, of which it may leave some for later unless its
+            argument is true; set by the pipeline. Returns how many of the first were sent.
+        spoil: Has what is under way done again; set by the scheduler.
     """
 
     def __init__(self, settings: ProjectSettings) -> None:
@@ -124,12 +122,12 @@ class CrawlSession:
         )
         self.fingerprints = ""
         self.items_given = 0
-        self.flush_items: Callable[[bool], int] = _no_items
-        self.spoil: Callable[[], None] = _nothing
+        self.flush_items: Callable[[bool], int] = lambda _: 0
+        self.spoil: Callable[[], None] = lambda: None
 
 
 def session_of(crawler: "Crawler") -> CrawlSession:
-    """The joint of a crawler, made when it is first asked for.
+    """Return the session of a crawler; the first call makes it.
 
     Raises:
         ConfigError: names every setting that is wrong.
@@ -143,12 +141,3 @@ def session_of(crawler: "Crawler") -> CrawlSession:
         warn_of_unknown(crawler.settings)
         session = holder.crawlfleet = CrawlSession(read_settings(crawler.settings, crawler.spider))
     return session
-
-
-def _no_items(all_of_them: bool) -> int:  # noqa: ARG001  there are none
-    """Nobody has put itself here."""
-    return 0
-
-
-def _nothing() -> None:
-    """Nobody has put itself here."""

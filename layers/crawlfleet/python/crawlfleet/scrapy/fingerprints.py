@@ -1,9 +1,7 @@
-"""How the fingerprints were made that an import has brought.
+"""Filter duplicates by fingerprints in Redis, shared by all processes of a crawl.
 
-Set one of these as ``REQUEST_FINGERPRINTER_CLASS`` to go on with it; an imported crawl does so by
-itself, because Redis says of which make its fingerprints are.
-
-Which requests were seen: fingerprints in Redis, shared by all processes of a crawl.
+An imported crawl goes on with the fingerprinter that its fingerprints were made by, whose name is
+in Redis. The classes are also for ``REQUEST_FINGERPRINTER_CLASS``.
 """
 
 import hashlib
@@ -27,10 +25,10 @@ MARK_BYTES: Final = 16
 
 
 class ScrapyRedisFingerprinter:
-    """Those of scrapy-redis since 0.8."""
+    """Makes the fingerprints of scrapy-redis since 0.8."""
 
     def fingerprint(self, request: "Request") -> bytes:
-        """Twenty bytes."""
+        """Make a fingerprint of 20 bytes."""
         fields = {
             "method": request.method,
             "url": canonicalize_url(request.url),
@@ -41,10 +39,10 @@ class ScrapyRedisFingerprinter:
 
 
 class Legacy26Fingerprinter:
-    """Those of Scrapy until 2.6, and with it of scrapy-redis until 0.7."""
+    """Makes the fingerprints of Scrapy until 2.6, and of scrapy-redis until 0.7."""
 
     def fingerprint(self, request: "Request") -> bytes:
-        """Twenty bytes."""
+        """Make a fingerprint of 20 bytes."""
         found = hashlib.sha1(request.method.encode(), usedforsecurity=False)
         found.update(canonicalize_url(request.url).encode())
         found.update(request.body)
@@ -52,13 +50,13 @@ class Legacy26Fingerprinter:
 
 
 def scrapy_fingerprint(request: "Request") -> bytes:
-    """Those of Scrapy since 2.7, unless a project has its own."""
+    """Make the fingerprint of Scrapy since 2.7."""
     from scrapy.utils.request import fingerprint
 
     return fingerprint(request)
 
 
-#: By the names under which Redis says of which make a crawl's fingerprints are.
+#: By their names in Redis.
 FINGERPRINTERS: Final[Mapping[str, Callable[["Request"], bytes]]] = {
     "scrapy-redis": ScrapyRedisFingerprinter().fingerprint,
     "scrapy-2.6": Legacy26Fingerprinter().fingerprint,
@@ -71,36 +69,36 @@ _log = logging.getLogger(__name__)
 class DupeFilter(BaseDupeFilter):
     """``DUPEFILTER_CLASS``: an exact set of fingerprints, 16 bytes each.
 
-    With our scheduler a request is marked by the script that queues it, so that it is never marked
-    and lost. With another one, :meth:`request_seen` marks it before that scheduler has it.
+    With our scheduler the script that queues a request marks it, so that none is marked and lost.
+    With another one, :meth:`request_seen` marks it before that scheduler has it.
     """
 
     def __init__(self, crawler: "Crawler", *, debug: bool = False) -> None:
         self._crawler = crawler
         self._debug = debug
-        self._reported = False
+        self._logged = False
 
     @classmethod
     def from_crawler(cls, crawler: "Crawler") -> Self:
-        """Made by Scrapy."""
+        """Make it for a crawler."""
         return cls(crawler, debug=crawler.settings.getbool("DUPEFILTER_DEBUG"))
 
     def mark(self, request: "Request") -> bytes:
-        """What the request is known by."""
+        """Make the mark of a request: the beginning of its fingerprint."""
         make = FINGERPRINTERS.get(self._session.fingerprints)
         found = make(request) if make else self._crawler.request_fingerprinter.fingerprint(request)
         return found[:MARK_BYTES]
 
     def request_seen(self, request: "Request") -> bool:
-        """Mark it; tells whether it was marked before."""
+        """Mark a request; return whether it was marked before."""
         return self._session.crawl.learn([self.mark(request)]) == 0
 
     def log(self, request: "Request", spider: "Spider") -> None:
-        """Count a request that was filtered; the first one is told, or each in debug."""
-        if self._debug or not self._reported:
-            more = "" if self._debug else " (no more are told: DUPEFILTER_DEBUG tells all)"
+        """Count a request that was filtered; log the first one, or each in debug."""
+        if self._debug or not self._logged:
+            more = "" if self._debug else " (no more are shown: DUPEFILTER_DEBUG shows all)"
             _log.debug("Filtered duplicate request: %s%s", request, more, extra={"spider": spider})
-            self._reported = True
+            self._logged = True
         if self._crawler.stats is not None:
             self._crawler.stats.inc_value("dupefilter/filtered")
 

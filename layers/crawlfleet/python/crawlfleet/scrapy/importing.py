@@ -1,4 +1,4 @@
-"""What is made of the requests that scrapy-redis left: of a biz, or of a crawl (SPEC.md H10)."""
+"""Import what scrapy-redis has left: as requests of a biz, or of a crawl (SPEC.md H10)."""
 
 import hashlib
 import json
@@ -20,14 +20,14 @@ from crawlfleet.scrapy.spiders import RedisMixin
 
 #: Requests that are queued at once.
 TOGETHER: Final = 500
-#: What an entry of the API says of its own.
+#: What an entry of the API has fields for.
 _OF_THE_ENTRY: Final = frozenset({"url", "method", "headers", "body", "cookies", "encoding"})
 
 
 def entry_of(asked: Asked, spider: str) -> dict[str, Any]:
-    """A request as an entry of the API; its ``meta`` is what the executor ``scrapy`` reads.
+    """Convert a request into an entry of the API; the executor ``scrapy`` reads its ``meta``.
 
-    Its client id is made of the spider and the fingerprint, so that it is stored once.
+    Its client id follows from spider and fingerprint, so that it is stored once.
 
     Raises:
         NotPortableError: names what an entry cannot hold.
@@ -55,13 +55,13 @@ def entry_of(asked: Asked, spider: str) -> dict[str, Any]:
 
 
 def entry_of_start(start: Start, spider: str) -> dict[str, Any]:
-    """A start URL as an entry of the API; raises as :func:`entry_of`."""
+    """Convert a start URL into an entry of the API; raises as :func:`entry_of`."""
     try:
         request: Any = RedisMixin().make_request_from_data(start.data)
         fields = fields_of_dict(request.to_dict())
     except (ValueError, AttributeError, TypeError) as error:
         raise NotPortableError("start URL", str(error)) from error
-    # What only tells where it came from is of no use to whoever reads the page.
+    # Its origin is of no use to whoever reads the page.
     fields.pop("dont_filter", None)
     fields.pop("_class", None)
     asked = Asked(fields=fields, priority=0, dont_filter=True, digest=start.digest, fingerprint=b"")
@@ -69,7 +69,7 @@ def entry_of_start(start: Start, spider: str) -> dict[str, Any]:
 
 
 def pushed_of(asked: Asked) -> Pushed:
-    """A request as an entry of our scheduler, marked so that a second import leaves it alone."""
+    """Convert a request for our scheduler, marked so that a second import leaves it alone."""
     return Pushed(
         content=json.dumps(asked.fields, separators=(",", ":")).encode(),
         marks=Marks.STARTS if asked.dont_filter else Marks.SEEN,
@@ -79,27 +79,27 @@ def pushed_of(asked: Asked) -> Pushed:
 
 
 def pushed_of_start(start: Start) -> Pushed:
-    """A start URL as one."""
+    """Convert a start URL for our scheduler."""
     mark = start.digest[:MARK_BYTES]
     return Pushed(content=start.data, marks=Marks.STARTS, mark=mark, start=True)
 
 
 def queue_all(crawl: RedisCrawl, pushed: Iterable[Pushed]) -> Iterator[tuple[int, int]]:
-    """Queue some at a time; tells after each how many of them were new, and how many there were."""
+    """Queue requests in batches; yield of each how many were new, and its size."""
     left = iter(pushed)
     while part := list(islice(left, TOGETHER)):
         yield sum(crawl.push(part)), len(part)
 
 
 def learn_all(crawl: RedisCrawl, source: RedisSource) -> Iterator[int]:
-    """Take over the fingerprints, some at a time; tells how many these were."""
+    """Take over the fingerprints in batches; yield the size of each."""
     for marks in source.fingerprints():
         crawl.learn(marks)
         yield len(marks)
 
 
 def readable(found: Iterable[Asked | Unread]) -> Iterator[Asked]:
-    """Those that could be read."""
+    """Select the requests that could be read."""
     return (each for each in found if isinstance(each, Asked))
 
 

@@ -225,8 +225,7 @@ def _check_biz(bizs: RedisBizs, queue_key: QueueKey) -> None:
     elif not there:
         problem = Problem(
             "CRAWLFLEET_BIZ",
-            f"the tenant {queue_key.tenant!r} has no biz {queue_key.biz!r}; it has "
-            f"{', '.join(others)}. "
-            "One that was just pushed is known within a minute",
+            f"the tenant {queue_key.tenant!r} has no biz {queue_key.biz!r}; "
+            f"it has {', '.join(others)}. One that was just pushed is known within a minute",
         )
         raise ConfigError([problem])

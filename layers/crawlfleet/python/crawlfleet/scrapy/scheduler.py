@@ -1,16 +1,16 @@
 """``SCHEDULER``: requests in Redis, leased and not popped (SPEC.md E1).
 
-What happens to a request, step by step:
+The life of a request:
 
-1. A callback gives it. It waits here until some are together, or the engine asks for work.
+1. A callback yields it. It waits here until some are together, or the engine asks for work.
 2. One script marks it as seen and queues it.
-3. Some process leases it with others and hands it to its engine. The lease is renewed while the
-   process lives; when it dies the lease ends, and the request is served to another.
+3. Some process leases it with others and passes it to its engine. The lease is renewed while the
+   process lives; when it dies the lease ends, and another process leases the request.
 4. The engine is done with it: its callback is exhausted, or its download has become a redirect, a
-   retry or an error. What that gave, requests and items, is sent to Redis.
+   retry or an error. What that yielded, requests and items, is sent to Redis.
 5. Then, and not before, it is finished.
 
-A step that fails because Redis is away is done when it is back; the engine gets no work meanwhile.
+A step that fails because Redis is away is repeated; the engine gets no work meanwhile.
 """
 
 import logging
@@ -28,8 +28,7 @@ from crawlfleet.kernel.errors import BacklogFullError, StoreError
 from crawlfleet.scrapy import engine
 from crawlfleet.scrapy.engine import session_of
 from crawlfleet.scrapy.fingerprints import DupeFilter
-from crawlfleet.scrapy.in_flight import InFlight
-from crawlfleet.scrapy.outgoing import MOST, TOGETHER, SendBuffer
+from crawlfleet.scrapy.in_flight import MOST, TOGETHER, InFlight, SendBuffer
 from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Taken, url_in
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Between two looks after leases, waiting requests and a queue that others may have filled.
+#: Between two checks of leases, waiting requests and a queue that others may have filled.
 _TICK_SECONDS: Final = 1.0
 #: Leases are renewed this often in their time.
 _RENEWALS: Final = 3
@@ -47,7 +46,7 @@ _RENEWALS: Final = 3
 _EMPTY_SECONDS: Final = 0.2
 #: A Redis that was away is not asked again sooner.
 _AWAY_SECONDS: Final = 1.0
-#: How often a process that ends tries to say so to a Redis that is away.
+#: Attempts of a process that ends to leave a crawl while Redis is away.
 _LEAVE_TRIES: Final = 3
 #: In the meta of a start request that was queued, and of what middlewares make of it.
 _QUEUED: Final = "crawlfleet_queued"
@@ -60,10 +59,10 @@ class Scheduler(BaseScheduler):
 
     Args:
         crawler: Of Scrapy.
-        looping: Makes the loop in which it does what nobody asks for.
-        clock: Seconds that only go on.
+        looping: Makes the loop for what the engine does not call.
+        clock: Monotonic seconds.
         together: Requests that are sent at once.
-        most: Requests that wait for a Redis that is away; then the crawl is ended.
+        most: Requests that wait for a Redis that is away; then the crawl ends.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Scheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: "Crawler") -> Self:
-        """Made by Scrapy."""
+        """Make it for a crawler."""
         return cls(crawler)
 
     def open(self, spider: "Spider") -> Any:
@@ -118,7 +117,7 @@ class Scheduler(BaseScheduler):
         return self._filter.open()
 
     def close(self, reason: str) -> Any:
-        """Give back what is leased; forget the crawl if it has come to its end."""
+        """Return what is leased; forget the crawl if it has come to its end."""
         if self._loop.running:
             self._loop.stop()
         if self._outgoing.local or self._local:
@@ -137,12 +136,12 @@ class Scheduler(BaseScheduler):
             except (StoreError, BacklogFullError) as error:
                 last: Exception = error
         else:
-            _log.error("what this process holds is free when its leases end: %s", last)
+            _log.error("the requests of this process are free when its leases end: %s", last)
         self._session.connection.close()
         return self._filter.close(reason)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take a request from the engine; False if it is a duplicate as far as is known here."""
+        """Take a request from the engine; False if it is known here as a duplicate."""
         if len(self._outgoing) >= self._most:
             return self._overflow(request)
         marks, mark = self._mark(request)
@@ -160,7 +159,7 @@ class Scheduler(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """A request to be done, or None if there is none for now."""
+        """Return the next request, or None if there is none now."""
         if self._outgoing.local:
             request = self._outgoing.local.popleft()
             self._local.add(request)
@@ -171,7 +170,7 @@ class Scheduler(BaseScheduler):
         return None if request_or_none is None else self._counted(request_or_none)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is left, here or with others: what they hold may come to this one."""
+        """Whether anything is left, here or with others, whose leases may end."""
         if len(self):
             return True
         load = self._load()
@@ -188,14 +187,14 @@ class Scheduler(BaseScheduler):
     # ---- what comes in ----------------------------------------------------------------------
 
     def _make_filter(self) -> Any:
-        """The project's dupefilter; ours where it says nothing."""
+        """Make the project's dupefilter, by default ours."""
         settings = self._crawler.settings
         if not settings.getpriority("DUPEFILTER_CLASS"):
             return DupeFilter.from_crawler(self._crawler)
         return build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self._crawler)
 
     def _mark(self, request: Request) -> tuple[Marks | None, bytes]:
-        """By what a request is known; None if a filter of somebody else's knows it."""
+        """Make the mark of a request; None if another dupefilter knows it."""
         ours = self._filter if isinstance(self._filter, DupeFilter) else None
         if not request.dont_filter:
             if ours is not None:
@@ -224,7 +223,7 @@ class Scheduler(BaseScheduler):
         return self._outgoing.keep_here(request, reason)
 
     def _overflow(self, request: Request) -> bool:
-        """Redis is away and no more can be kept: end in good order; nothing is finished."""
+        """End the crawl in good order, as Redis is away and the buffer full."""
         self._try_exchange()
         if len(self._outgoing) < self._most:
             return self.enqueue_request(request)
@@ -238,7 +237,7 @@ class Scheduler(BaseScheduler):
     # ---- what goes out ----------------------------------------------------------------------
 
     def _lease(self) -> bool:
-        """Get more work; tells whether there is any."""
+        """Lease more requests; return whether there are any."""
         now = self._clock()
         if not self._try_exchange() or self._in_flight.is_closed or now < self._empty_until:
             return False
@@ -265,12 +264,12 @@ class Scheduler(BaseScheduler):
             self._count("scheduler/inherited", inherited)
         for each in taken:
             if each.deaths >= self._settings.attempts:
-                self._put_aside(each)
+                self._drop_deadly(each)
                 continue
             try:
                 self._take_start(each) if each.start else self._take_request(each)
             except Exception as error:  # noqa: BLE001  the spider's own code may raise anything
-                _log.error("a request cannot be read and is put aside: %s", error)
+                _log.error("a request cannot be read and is dead: %s", error)
                 self._count("scheduler/unreadable")
                 self._crawl.bury(each.id, f"{type(error).__name__}: {error}")
 
@@ -279,30 +278,30 @@ class Scheduler(BaseScheduler):
         self._in_flight.keep(taken.id, request, alone=self._is_last(taken))
 
     def _take_start(self, taken: Taken) -> None:
-        """A start URL: the one request that it stands for is done under its lease."""
+        """Take a start URL: a single request of it keeps the lease."""
         if len(taken.content) > self._settings.max_request_bytes:
             raise NotPortableError("start URL", f"has {len(taken.content):,} bytes")
         spider: Any = self._spider
         made = spider.make_request_from_data(taken.content)
         requests = [made] if isinstance(made, Request) else list(made or ())
         if not all(isinstance(each, Request) for each in requests):
-            raise TypeError("make_request_from_data gave something that is no request")
+            raise TypeError("make_request_from_data returned something that is no request")
         if len(requests) == 1 and requests[0].dont_filter:
             self._in_flight.keep(taken.id, requests[0], alone=self._is_last(taken))
             return
         for each in requests:
             if not self.enqueue_request(each) and self._ending:
-                return  # it is whole still, and another process does it when its lease ends
+                return  # another process takes it when its lease ends
         self._in_flight.drop(taken.id)
 
     def _is_last(self, taken: Taken) -> bool:
         return taken.deaths == self._settings.attempts - 1
 
-    def _put_aside(self, taken: Taken) -> None:
-        """Every process that began it has ended: no other one does."""
+    def _drop_deadly(self, taken: Taken) -> None:
+        """Drop a request that has ended every process that began it."""
         why = f"was begun {taken.deaths} times, and its process ended each time"
         url = url_in(taken)
-        _log.error("a request %s; it is put aside in %s: %s", why, self._crawl.keys.dead, url)
+        _log.error("a request %s; it is kept in %s: %s", why, self._crawl.keys.dead, url)
         self._count("scheduler/deadly")
         self._crawl.bury(taken.id, why)
 
@@ -316,10 +315,10 @@ class Scheduler(BaseScheduler):
     # ---- Redis ------------------------------------------------------------------------------
 
     def _exchange(self, *, at_last: bool = False) -> None:
-        """Send what was given, then finish what gave it.
+        """Send what was yielded, then finish the requests that yielded it.
 
         Raises:
-            StoreError: Redis is away; nothing was finished whose gifts it does not have.
+            StoreError: Redis is away; no request is finished before its yield is sent.
             BacklogFullError: the biz has as many items as it may; the same.
         """
         under_way = engine.under_way(self._crawler)
@@ -338,7 +337,7 @@ class Scheduler(BaseScheduler):
         self._in_flight.finish(self._session.flush_items(at_last))
 
     def _try_exchange(self) -> bool:
-        """Do so unless Redis was away a moment ago; tells whether it was done."""
+        """Do so unless Redis was away just now; return whether it was done."""
         if self._clock() < self._away_until:
             return False
         try:
@@ -378,11 +377,12 @@ class Scheduler(BaseScheduler):
         engine.wake(self._crawler)
 
     def _on_idle(self) -> None:
-        """Stay while more may come: start URLs, or as long as the project says."""
+        """Keep the spider open while more may come: start URLs, or as long as configured."""
         if self._clock() - self._busy_at < self._settings.idle_seconds:
             raise DontCloseSpider
 
-    # ---- words ------------------------------------------------------------------------------
+    # ---- log and stats
+    # ------------------------------------------------------------------------------
 
     def _say(self, sentence: str) -> None:
         _log.info(sentence, extra={"spider": self._spider})

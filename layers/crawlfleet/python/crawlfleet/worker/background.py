@@ -19,11 +19,9 @@ from crawlfleet.config.lookup import limits_of, served_queues, shares_work
 from crawlfleet.crawling.records.pipeline import Drainer
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
 from crawlfleet.fleet.scaling import decided
-from crawlfleet.jobs.background import LOCK as ADVANCING
-from crawlfleet.jobs.background import advance, can_advance
-from crawlfleet.jobs.bidding.auction import OFF_EVERY, award_jobs
-from crawlfleet.jobs.bidding.bidder import Bidder
-from crawlfleet.jobs.cancellation import ROUND_SECONDS, cancel_jobs
+from crawlfleet.jobs.bidding.auction import OFF_EVERY
+from crawlfleet.jobs.cancellation import ROUND_SECONDS
+from crawlfleet.jobs.completion import LOCK as ADVANCING
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.worker.affinity import HostAffinity
@@ -58,8 +56,8 @@ class BackgroundTasks:
         self._affinity = affinity
         self._throughput = throughput
         self._drainer = Drainer(services.draining, session.worker, services.clock)
-        self.bidder = Bidder(
-            services.applying, services.pool, session.worker, session.threaded, session.time_left
+        self.bidder = services.bidder(
+            services.pool, session.worker, session.threaded, session.time_left
         )
         self._recovering = threading.Lock()
         self._dispatching = threading.Lock()
@@ -175,7 +173,7 @@ class BackgroundTasks:
         with self._advancing:
             if left() > 0:
                 tree = services.config.current()
-                done = advance(services.advancing, tree, self._id, services.clock, left)
+                done = services.advancing.advance(tree, self._id, services.clock, left)
                 self._report.tasks += done.tasks
 
     def dispatch_seeds(self) -> int:
@@ -197,7 +195,7 @@ class BackgroundTasks:
         services, left = self._services, self._time_left(ROUND_SECONDS)
         if not self._ending:
             tree, detector = services.config.current(), services.recovery.detector
-            cancel_jobs(services.cancelling, detector, tree, self._id, services.clock(), left)
+            services.cancelling.run_round(detector, tree, self._id, services.clock(), left)
 
     def award(self) -> None:
         """Give jobs that wait to workers that applied, if it is this worker's turn to."""
@@ -209,7 +207,7 @@ class BackgroundTasks:
             return
         self._awarded_at, left = now, self._time_left(self._pauses.award_round)
         if left() > 0:
-            award_jobs(services.awarding, tree, self._id, services.clock, left)
+            services.awarding.run_round(tree, self._id, services.clock, left)
 
     # ---- departure -----------------------------------------------------------------------------
 
@@ -285,7 +283,7 @@ class BackgroundTasks:
         What a round that is under way has made is queued when this returns.
         """
         with self._advancing:
-            return can_advance(self._services.advancing, self._services.clock())
+            return self._services.advancing.can_advance(self._services.clock())
 
 
 def early_seconds(worker: str, seconds: float) -> float:

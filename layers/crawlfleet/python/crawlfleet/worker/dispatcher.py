@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
-from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS, JobKey
+from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS
+from crawlfleet.jobs.models import JobKey
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import origin_of
@@ -142,7 +143,7 @@ class CancellationWatcher:
     async def _look(self) -> bool:
         """Ask which jobs are being cancelled and let go their requests; False if there are none."""
         try:
-            heard = await self._session.threaded(self._cancellations.heard, self._reached)
+            heard = await self._session.threaded(self._cancellations.announced, self._reached)
         except Exception as error:  # noqa: BLE001  the renewal of the leases finds them gone
             warn("jobs that are being cancelled could not be heard of", error)
             return False

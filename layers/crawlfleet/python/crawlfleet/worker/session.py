@@ -26,11 +26,11 @@ from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.fleet.resources import Readings
 from crawlfleet.fleet.scaling import PoolScaling
-from crawlfleet.jobs.background import AdvancingPorts
-from crawlfleet.jobs.bidding.auction import AwardingPorts
-from crawlfleet.jobs.bidding.bidder import BidderPorts
-from crawlfleet.jobs.cancellation import CancellingPorts
-from crawlfleet.jobs.ports import DemandStore
+from crawlfleet.jobs.bidding.auction import JobAuction
+from crawlfleet.jobs.bidding.bidder import Bidder
+from crawlfleet.jobs.cancellation import JobCancellation
+from crawlfleet.jobs.completion import JobRounds
+from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
@@ -83,12 +83,12 @@ class WorkerServices:
     visits: Visits
     seeding: SeedDispatcher
     draining: DrainPorts
-    cancelling: CancellingPorts
-    advancing: AdvancingPorts
+    cancelling: JobCancellation
+    advancing: JobRounds
     readings: Readings
-    demands: DemandStore
-    applying: BidderPorts
-    awarding: AwardingPorts
+    demands: MongoDemands
+    bidder: Callable[..., Bidder]
+    awarding: JobAuction
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.fleet.resources import Readings
-from crawlfleet.jobs.usage import RunFigures, RunPart
+from crawlfleet.jobs.models import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms

@@ -1,26 +1,21 @@
-"""In which order jobs wait for workers, and how many may (SPEC.md B4, B6).
+"""Decide in which order jobs wait for workers, how many may, and what follows refusals (B4, B6).
 
-**Inside a tenant** by rank, the least first: when the job came, less what its priority is worth. As
-ranks stand still while time goes on, what waits gains on whatever comes later: a job is overtaken
-only by those that come within ``10 * GAIN_MS`` after it. One whose demand was lowered comes anew,
-and of no priority: behind all that is there, and no further behind what comes than that.
+**Inside a tenant** jobs are ordered by rank, the least first: when the job came, less what its
+priority is worth. As ranks stand still while time goes on, a job is overtaken only by those that
+come within ``10 * GAIN_MS`` after it. One whose demand was lowered comes anew, without priority.
 
-**Among tenants** by turns: each award moves its tenant on by ``SCALE / weight``, and who has moved
-on least is read first. Who comes anew begins where those are who are served now, so nobody saves
-turns up by staying away. This is start-time fair queueing (Goyal, Vin and Cheng, 1996) of jobs of
-equal length.
+**Among tenants** each award moves its tenant on by ``SCALE / weight``, and the tenant that has
+moved on least is read first. A tenant that comes anew begins where those are that are served now,
+so staying away saves nothing up. This is start-time fair queueing (Goyal, Vin and Cheng, 1996) of
+jobs of equal length.
 
-What follows where workers looked at a job and none applied for it (SPEC.md B6): pure decisions.
-
-A job's demand is lowered only where every pool that is deployed has looked at it, as it is by now,
-and some lack what it wants. One that has not looked may suit it as it is; one that suits it and has
-other things to do will; and a site that gives no answer is no lack of a worker's. That may last for
-as long as the stage has patience, by what was seen from the first look to the latest one: then a
-busy pool counts as one that lacks, and a site without an answer ends the wait.
-
-A pool that nobody has heard of for as long, as its workers cannot start or its network is cut, is
-waited for no more: those that look decide. Where none looks a job stays in line, as nothing is
-known of it; people are told that it waits (monitoring.incidents.capacity_checks).
+**After refusals** a job's demand is lowered only where every deployed pool has examined it, as it
+is by now, and some lack what it wants. A pool that has not may suit it; one that suits it and is
+busy will; and a site without an answer is no lack of a worker's. That may last for as long as the
+stage has patience, from the first refusal to the latest one: then a busy pool counts as one that
+lacks, and a site without an answer ends the wait. A pool that was silent for as long, as its
+workers cannot start or its network is cut, is waited for no more. Where no pool examines a job it
+stays in line, and is reported (monitoring.incidents.capacity_checks).
 """
 
 from collections.abc import Collection, Mapping
@@ -32,8 +27,9 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.policies import BiddingTerms
-from crawlfleet.jobs.bidding.models import Decline, JobKey, Note, Offer, WhyNot
+from crawlfleet.jobs.bidding.models import Decline, JobListing, Note, WhyNot
 from crawlfleet.jobs.bidding.selection import LOWERED_TO, lowered
+from crawlfleet.jobs.models import JobKey
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.time import to_ms
 
@@ -41,32 +37,32 @@ from crawlfleet.kernel.time import to_ms
 _EARLIEST_MS: Final = 1_577_836_800_000
 #: What a priority is worth above the one below it.
 GAIN_MS: Final = 60_000
-#: A turn of a tenant whose weight is 1.
+#: By how much an award moves on a tenant whose weight is 1.
 SCALE: Final = 1_000_000
 MOST_WEIGHT: Final = 1_000
 HIGHEST_PRIORITY: Final = 10
 
 LISTING_BYTES: Final = 8_192
 APPLICATION_BYTES: Final = 2_048
-#: Why workers did not apply: characters of a pool's reason, jobs told of in one call.
+#: Refusals: characters of a reason, jobs of one call.
 WHY_CHARACTERS: Final = 200
 MOST_WHYS: Final = 100
-#: For so long after a worker of a pool was found that suits a job, and is busy, its pool counts as
-#: one that does, whatever others of it lack.
+#: For so long after a busy worker that suits a job its pool counts as one that suits it, whatever
+#: others of it lack.
 SUITS: Final = timedelta(seconds=60)
 #: Jobs that are read in one call, and how far from the head.
 MOST_READ: Final = 100
 DEEPEST: Final = 200
-#: A job that was acknowledged is not offered anew for so long: whoever wins writes that down first.
+#: An acknowledged job is not listed again for so long: its winner stores that first.
 BEGUN: Final = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardBounds:
-    """Bounds of a board. What does not fit is MongoDB's alone, and offered later.
+    """Bounds of a board. A job that does not fit is listed later.
 
     Args:
-        tenant_offers: Offers of one tenant; where there are many tenants fewer, so that all
+        tenant_offers: Jobs of one tenant; where there are many tenants fewer, so that all
             together are bounded.
         most_offers: A tenant may add to its own while it has less than its part of these.
         least_offers: So many each tenant may have, however many there are.
@@ -83,7 +79,7 @@ class BoardBounds:
     most_notes: int = 33
 
     def room(self, tenants: int) -> int:
-        """Count the offers that a tenant may have where so many have any, itself included.
+        """Count the jobs that a tenant may list where so many have any, itself included.
 
         >>> bounds = BoardBounds()
         >>> bounds.room(1), bounds.room(100), bounds.room(50_000)
@@ -94,7 +90,7 @@ class BoardBounds:
 
 
 def rank(now_ms: int, priority: int) -> int:
-    """Where a job stands in its tenant's queue that comes now; the least is first.
+    """Compute the rank of a job that comes now; the least is first.
 
     >>> rank(1_000_000_000, 5) < rank(1_000_060_000, 5) == rank(1_000_120_000, 6)
     True
@@ -103,7 +99,7 @@ def rank(now_ms: int, priority: int) -> int:
 
 
 def turn(weight: int) -> int:
-    """By how much an award moves its tenant on.
+    """Compute by how much an award moves its tenant on.
 
     >>> turn(1), turn(4)
     (1000000, 250000)
@@ -112,7 +108,7 @@ def turn(weight: int) -> int:
 
 
 def name_of(key: JobKey) -> str:
-    """A job's key as one word.
+    """Write a job's key as one word.
 
     >>> name_of(("acme", "docs", "june.1"))
     'acme/docs/june.1'
@@ -121,7 +117,7 @@ def name_of(key: JobKey) -> str:
 
 
 def key_of(name: str) -> JobKey:
-    """The key of :func:`name_of`.
+    """Read the key that :func:`name_of` has written.
 
     Raises:
         ValueError: it is none.
@@ -130,27 +126,27 @@ def key_of(name: str) -> JobKey:
     return tenant, biz, job
 
 
-def check_listing(offer: Offer) -> None:
-    """Refuse an offer that the board cannot keep.
+def check_listing(listing: JobListing) -> None:
+    """Refuse a listing that the board cannot keep.
 
     Raises:
         InvalidRequestError: names what is wrong with it.
     """
-    check_bytes("document", offer.document, LISTING_BYTES)
-    if offer.since is not None and to_ms(offer.since) < _EARLIEST_MS:
+    check_bytes("document", listing.document, LISTING_BYTES)
+    if listing.since is not None and to_ms(listing.since) < _EARLIEST_MS:
         raise InvalidRequestError.of("since", "lies before there were jobs")
     for field, value, least, most in (
-        ("priority", offer.priority, 0, HIGHEST_PRIORITY),
-        ("weight", offer.weight, 1, MOST_WEIGHT),
-        ("lowered", offer.lowered, 0, 1_000),
+        ("priority", listing.priority, 0, HIGHEST_PRIORITY),
+        ("weight", listing.weight, 1, MOST_WEIGHT),
+        ("lowered", listing.lowered, 0, 1_000),
     ):
         if not least <= value <= most:
             raise InvalidRequestError.of(field, f"is {value}, not from {least} to {most}")
-    for field, text in (("tenant", offer.tenant), ("biz", offer.biz), ("job", offer.job)):
+    for field, text in (("tenant", listing.tenant), ("biz", listing.biz), ("job", listing.job)):
         if not is_word(text) or text == "*" or (field != "job" and "/" in text):
             raise InvalidRequestError.of(field, "is no name of one")
-    if offer.pool is not None:
-        check_pool(offer.pool)
+    if listing.pool is not None:
+        check_pool(listing.pool)
 
 
 def check_pool(pool: str) -> None:
@@ -181,32 +177,32 @@ def is_word(text: str) -> bool:
 
 
 def why(text: str) -> str:
-    """A reason as it is kept: one line, bounded."""
+    """Bound a reason, and put it into one line."""
     return " ".join(text.split())[:WHY_CHARACTERS]
 
 
-def noted(said: Decline, before: Note | None, now: datetime) -> Note:
-    """What is kept of a decline, with since when its pool says the same.
+def noted(decline: Decline, before: Note | None, now: datetime) -> Note:
+    """Make the note of a refusal, with since when its pool says the same.
 
-    A pool suits a job where any worker of it does: that others lack what one has takes no effect
-    while that one is heard of.
+    A pool suits a job where any worker of it does, whatever others of it lack.
     """
     since = now
     if before is not None:
-        is_less = (before.kind, said.kind) == (WhyNot.BUSY, WhyNot.LACKS)
-        if is_less and before.lowered == said.lowered and now - before.at < SUITS:
+        is_less = (before.kind, decline.kind) == (WhyNot.BUSY, WhyNot.LACKS)
+        if is_less and before.lowered == decline.lowered and now - before.at < SUITS:
             return before
-        is_same = (before.kind, before.lowered) == (said.kind, said.lowered)
-        if is_same or (before.kind.is_link_fault and said.kind.is_link_fault):
+        is_same = (before.kind, before.lowered) == (decline.kind, decline.lowered)
+        if is_same or (before.kind.is_link_fault and decline.kind.is_link_fault):
             since = before.since
-    return Note(kind=said.kind, lowered=said.lowered, why=why(said.why), since=since, at=now)
+    return Note(
+        kind=decline.kind, lowered=decline.lowered, why=why(decline.why), since=since, at=now
+    )
 
 
-#: A job whose site gives no answer is looked at again after its wait, then after twice as long, and
-#: so on up to this.
+#: The wait of a job whose site gives no answer doubles up to this.
 LONGEST_WAIT: Final = timedelta(minutes=5)
-#: Where some pools have come to look at a job, the others have so long to come as well, however
-#: long it has waited: after an outage of them all, or of Redis, the first to look decides nothing.
+#: Where some pools have examined a job, the others have so long to come as well, however long it
+#: has waited: after an outage of them all, or of Redis, the first pool does not decide alone.
 CATCH_UP: Final = timedelta(minutes=2)
 _WORDS: Final = {
     WhyNot.LACKS: "at {part:.0f} % of its demand: ",
@@ -214,13 +210,13 @@ _WORDS: Final = {
     WhyNot.AWAY: "the site is away: ",
     WhyNot.UNJUDGED: "not judged yet: ",
 }
-#: Characters of what is told of a job, and pools that are named in it.
+#: Characters of an explanation, and pools that are named in it.
 _LONGEST: Final = 400
 _NAMED: Final = 3
 
 
 class Step(StrEnum):
-    """What becomes of a job for which nobody has applied in its wait.
+    """The next step of a job for which nobody has applied in its wait.
 
     It waits on where it is, or at the tail; it wants less, at the tail; or it waits no more.
     """
@@ -231,17 +227,16 @@ class Step(StrEnum):
     GIVE_UP = "give up"
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, how long the job waits then, and for people why it waits no more.
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A step, the wait after it, and for people why the job waits no more.
 
-    ``unheard`` are the pools that have said nothing of it yet, or nothing for as long as the stage
-    has patience.
+    ``silent`` pools have not examined it yet, or not for as long as the stage has patience.
     """
 
     step: Step
     wait: timedelta
     why: str = ""
-    unheard: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 def decide(
@@ -251,13 +246,13 @@ def decide(
     since: datetime,
     now: datetime,
     terms: BiddingTerms,
-) -> Decided:
-    """What becomes of a job.
+) -> Decision:
+    """Decide on the next step of a job.
 
     Args:
-        notes: By pool, why a worker that has looked at it did not apply.
+        notes: By pool, its last refusal.
         times: How often its demand was lowered.
-        pools: Those that are deployed; what others have said does not count.
+        pools: Those that are deployed; notes of others do not count.
         since: When the job came.
         now: The moment of this.
         terms: The stage's.
@@ -266,32 +261,32 @@ def decide(
         timedelta(seconds=seconds) for seconds in (terms.wait_seconds, terms.patience_seconds)
     )
     heard = {pool: note for pool in pools if (note := notes.get(pool)) and now - note.at < patience}
-    unheard = tuple(sorted(set(pools) - heard.keys()))
+    silent = tuple(sorted(set(pools) - heard.keys()))
     looked = {
         pool: note
         for pool, note in heard.items()
         if note.lowered == times or note.kind.is_link_fault
     }
-    if not _is_enough(looked, heard, unheard, patience, since, now):
-        # It keeps its place while it is short of nothing but a look, yet blocks nobody for ever.
+    if not _is_enough(looked, heard, silent, patience, since, now):
+        # It keeps its place until it is examined, yet blocks no other for ever.
         step = Step.STAY if now - since < patience else Step.TAIL
-        return Decided(step=step, wait=wait, unheard=unheard)
+        return Decision(step=step, wait=wait, silent=silent)
     step, wait, why = _decided(looked, times, wait, patience)
-    return Decided(step=step, wait=wait, why=why, unheard=unheard)
+    return Decision(step=step, wait=wait, why=why, silent=silent)
 
 
 def _is_enough(
     looked: Mapping[str, Note],
     heard: Collection[str],
-    unheard: Collection[str],
+    silent: Collection[str],
     patience: timedelta,
     since: datetime,
     now: datetime,
 ) -> bool:
-    """Whether those that have looked at a job as it is by now may decide about it."""
+    """Whether the pools that have examined a job as it is by now may decide about it."""
     if not looked or len(looked) < len(heard):
         return False
-    if not unheard:
+    if not silent:
         return True
     first = min(note.since for note in looked.values())
     return now - since >= patience and now - first >= min(CATCH_UP, patience)
@@ -300,7 +295,7 @@ def _is_enough(
 def _decided(
     looked: Mapping[str, Note], times: int, wait: timedelta, patience: timedelta
 ) -> tuple[Step, timedelta, str]:
-    """What follows from what was said: the step, the wait then, and why it waits no more."""
+    """Return the step that refusals lead to, the wait then, and why the job waits no more."""
     if is_link_fault(looked):
         seen = min(note.lasted for note in looked.values())
         if seen < patience:
@@ -319,28 +314,29 @@ def _decided(
 
 
 def is_link_fault(notes: Mapping[str, Note]) -> bool:
-    """Whether its site, or the way there, is what keeps all who have looked from a job."""
+    """Whether the link to its site keeps all pools that have examined it from a job."""
     return bool(notes) and all(note.kind.is_link_fault for note in notes.values())
 
 
-def reported(notes: Mapping[str, Note], unheard: Collection[str] = ()) -> str:
-    """Why nobody has applied, by pool, for people; what the ``unheard`` have said is outdated.
+def explain_declines(notes: Mapping[str, Note], silent: Collection[str] = ()) -> str:
+    """Explain why nobody has applied, by pool, for people; ``silent`` pools' notes are outdated.
 
     >>> from datetime import UTC, datetime
     >>> at = datetime(2026, 3, 1, tzinfo=UTC)
-    >>> told({"main": Note(kind=WhyNot.LACKS, lowered=1, why="memory", since=at, at=at)}, ["far"])
-    'main: at 90 % of its demand: memory; no worker of far has looked at it lately'
-    >>> told({}, ["main"])
+    >>> explain_declines({"main": Note(kind=WhyNot.LACKS, lowered=1, why="memory", since=at,
+    at=at)}, ["far"]) 'main: at 90 % of its demand: memory; no worker of far has looked at it
+    lately'
+    >>> explain_declines({}, ["main"])
     'no worker has looked at it yet'
     """
     parts = []
     for pool, note in sorted(notes.items()):
-        if pool not in unheard:
+        if pool not in silent:
             kind = _WORDS[note.kind].format(part=100 * LOWERED_TO**note.lowered)
             parts.append(f"{pool}: {kind}{note.why}")
     if not parts:
         return f"no worker has looked at it {'lately' if notes else 'yet'}"
-    named = sorted(unheard)[:_NAMED]
-    more = f" and {len(unheard) - _NAMED} more" if len(unheard) > _NAMED else ""
-    silent = f"; no worker of {', '.join(named)}{more} has looked at it lately" if named else ""
-    return "; ".join(parts)[: _LONGEST - len(silent)] + silent
+    named = sorted(silent)[:_NAMED]
+    more = f" and {len(silent) - _NAMED} more" if len(silent) > _NAMED else ""
+    tail = f"; no worker of {', '.join(named)}{more} has looked at it lately" if named else ""
+    return "; ".join(parts)[: _LONGEST - len(tail)] + tail

@@ -1,29 +1,25 @@
-"""How workers apply for jobs, and which of them gets one (SPEC.md B4, B5, B6).
-
-Jobs that wait for a worker, as the board has them (SPEC.md B4-B6, D2).
+"""Model bidding for jobs (SPEC.md B4-B6, D2): listings on the board, bids, awards, link probes.
 
 The board knows nothing of demands and probes: what a job wants, and what an applicant has, are
-documents that those who put them there can read.
-
-What a worker's way to a site is known by, and why it may not be known now (SPEC.md B4).
+documents that workers and auctions read.
 """
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypeAlias
 
 import msgspec
 
 from crawlfleet.fleet.models import Remaining
+from crawlfleet.jobs.models import JobKey
 from crawlfleet.jobs.spiders.models import LinkNeeds
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What the way to a site was like: one request for the test link, or why there was none.
+    """The result of one request for a test link: the speed of the link, or its fault.
 
     ``seconds`` until the first byte, connecting included; ``bytes_per_second`` of the body. Both
-    are None where the site gave no answer, and ``fault`` then says why in words for people.
+    are None where the site gave no answer, and ``fault`` says why, for people.
     """
 
     at: datetime
@@ -33,10 +29,10 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job on the board wants, for whoever reads on.
+    """What a listed job wants of a worker, the document of its listing.
 
-    ``url`` is what is asked for to find out what the way to its site is like; ``link`` what that
-    way must be like. What it takes of a worker is what is learnt of ``spider``.
+    ``url`` is requested to probe the link to its site, ``link`` what that must be like. What the
+    job takes of a worker is the demand of ``spider``.
     """
 
     url: str
@@ -45,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker asks for a job, and says what it has left and what its way to the site is like.
+    """A worker's bid for a job: its remaining resources, and its link to the site.
 
     ``lately`` is how many jobs it has won that its readings may not show yet (``lag_seconds``).
     """
@@ -59,13 +55,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a worker may apply for a job; ``why_not`` has a sentence for all that keeps it."""
+    """Whether a worker may apply for a job; ``why_not`` has a sentence for each lack."""
 
     why_not: tuple[str, ...] = ()
 
     @property
     def is_fit(self) -> bool:
-        """Nothing keeps it from applying."""
+        """Whether it may."""
         return not self.why_not
 
 
@@ -78,28 +74,24 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Award(msgspec.Struct, frozen=True, kw_only=True):
-    """Who gets a job, and how all who applied were judged: the winner first, then by score."""
+    """The winner of a job, and all applicants: the winner first, then by score."""
 
     winner: Application
     ranking: tuple[Ranked, ...]
 
 
-#: Tenant, biz and name of a job.
-JobKey: TypeAlias = tuple[str, str, str]
-
-
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is put on the board.
+class JobListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on the board.
 
     Attributes:
-        document: What workers have to know of it to apply.
+        document: A :class:`Wanted` as JSON.
         priority: Its job's, 0 to 10.
-        weight: Its biz's, as it was when this was offered: a tenant whose jobs are of 2 gets twice
-            as many awarded as one whose are of 1.
+        weight: Its biz's, as it was when the job was listed: a tenant whose jobs have 2 gets twice
+            as many awarded as one whose have 1.
         pool: The pool whose workers alone may have it; None is any.
         lowered: How often its demand was lowered.
-        since: When the job came: a board that is filled again has the order that it had. None is
-            when it is offered; what the board tells always has it.
+        since: When the job came, so that a rebuilt board keeps its order. None is when it is
+            listed; what the board returns has it.
     """
 
     tenant: str
@@ -119,7 +111,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListingState(StrEnum):
-    """What a job on the board waits for: an application, the award, the acknowledgement."""
+    """The state of a listed job: it waits for an application, the award, the acknowledgement."""
 
     WAITING = "waiting"
     APPLIED = "applied"
@@ -127,10 +119,10 @@ class ListingState(StrEnum):
 
 
 class WhyNot(StrEnum):
-    """Why a worker that has looked at a job does not apply for it.
+    """Why a worker that has examined a job does not apply for it.
 
-    It lacks what the job wants, or would not if it did nothing else; or the job's site gave it no
-    answer, or what the way there is like could not be found out, which is not the site's doing.
+    It lacks what the job wants, or is too busy with others; or the job's site gave it no answer, or
+    the link could not be probed, which is not the site's fault.
     """
 
     LACKS = "lacks"
@@ -140,12 +132,12 @@ class WhyNot(StrEnum):
 
     @property
     def is_link_fault(self) -> bool:
-        """Whether the way to the job's site is what keeps the worker, whatever the job wants."""
+        """Whether the link to the job's site is the reason, whatever the job wants."""
         return self in {WhyNot.AWAY, WhyNot.UNJUDGED}
 
 
 class Decline(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker does not apply for a job that was lowered so often; ``why`` is for people."""
+    """A worker's refusal to bid for a job that was lowered so often; ``why`` is for people."""
 
     kind: WhyNot
     lowered: int
@@ -153,9 +145,9 @@ class Decline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(Decline, frozen=True, kw_only=True):
-    """What a pool's workers said of a job last, at ``at``, and have without a break ``since``.
+    """The last refusal of a pool's workers, at ``at``, unchanged ``since``.
 
-    They say the same as long as they find no answer, or the kind and the demand are the same.
+    It is unchanged while the link is at fault, or kind and demand stay the same.
     """
 
     since: datetime
@@ -163,22 +155,22 @@ class Note(Decline, frozen=True, kw_only=True):
 
     @property
     def lasted(self) -> timedelta:
-        """From the first look that found it so to the latest one."""
+        """The time between the first and the latest refusal of this kind."""
         return self.at - self.since
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job stands on the board.
+    """The standing of a listed job.
 
     Attributes:
-        version: Another one after every change: what an award names.
+        version: Changes with everything else; an award names the one it was decided on.
         until: When its wait for an application, its window, or its winner's time ends.
         applications: How many have applied; 0 once it is awarded.
         worker: The winner, once it is awarded, under the award's ``number``.
-        why_not: By pool, why a worker that has looked at it last did not apply.
+        why_not: By pool, its last refusal.
     """
 
-    offer: Offer
+    listing: JobListing
     state: ListingState
     version: int
     until: datetime
@@ -189,23 +181,23 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bid(msgspec.Struct, frozen=True, kw_only=True):
-    """An application: who applies, and what it says of itself."""
+    """An application as the board keeps it: an :class:`Application` as JSON."""
 
     worker: str
     document: bytes
 
 
-class Offered(StrEnum):
-    """What came of an offer: ``begun`` is that a worker has acknowledged that very job just now."""
+class ListingResult(StrEnum):
+    """The result of listing a job: ``begun`` where a worker has just acknowledged its award."""
 
-    OFFERED = "offered"
+    LISTED = "offered"
     STANDING = "standing"
     BEGUN = "begun"
     FULL = "full"
 
 
 class Applied(StrEnum):
-    """What came of an application.
+    """The result of an application.
 
     ``busy``: the worker has another one open, or has won a job. ``gone``: the job is not to be had
     any more. ``full``: enough have applied for it.
@@ -218,7 +210,7 @@ class Applied(StrEnum):
 
 
 class ProbeKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Ways that are taken to be alike: one biz's downloads, from one pool, to one origin.
+    """Key of the links that count as alike: of one biz's downloads, from one pool, to one origin.
 
     ``origin`` is scheme, host and port, as of kernel.urls.origin_of.
     """
@@ -230,9 +222,9 @@ class ProbeKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnknownLink(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is known of the way now, and that is not the site's doing or not its last word.
+    """A link that could not be probed now, through no fault of the site or for a while.
 
-    ``why`` is for people; it is worth asking again in ``again_seconds``.
+    ``why`` is for people; a probe is worth repeating in ``again_seconds``.
     """
 
     why: str

@@ -1,4 +1,4 @@
-"""Measures ways to sites with the fetcher's own manners, and with its checks of addresses."""
+"""Probe links to sites with the fetcher's politeness and its checks of addresses (SPEC.md B4)."""
 
 import asyncio
 import ssl
@@ -16,15 +16,32 @@ from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, 
 from crawlfleet.crawling.fetching.proxies import Proxies
 from crawlfleet.crawling.fetching.request import REDIRECTS, Hop
 from crawlfleet.jobs.bidding.models import Probe
-from crawlfleet.jobs.bidding.probing import REFUSALS, speed
 from crawlfleet.kernel.errors import PageGoneError
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.time import Clock
 from crawlfleet.kernel.urls import is_public
 from crawlfleet.requests.models import Body
 
-#: The rest of a download's time is for what comes after the body.
+#: Seconds of a download's time that are left for what comes after the body.
 _SPARE_SECONDS: Final = 0.02
+#: Fewer bytes come in one flight and say nothing of speed, unless they took so long.
+_CONCLUSIVE_BYTES: Final = 16_384
+_CONCLUSIVE_SECONDS: Final = 0.25
+#: No body is taken to have come in less.
+_SHORTEST_SECONDS: Final = 0.001
+#: 4xx that concern the client and not the page: the link is of no use. Others measure it.
+_REFUSALS: Final = frozenset({401, 402, 403, 407, 451})
+
+
+def speed(count: int, seconds: float) -> float | None:
+    """Compute the bytes a second of a body; None where it says nothing of the link.
+
+    >>> speed(65_536, 0.5), speed(300, 0.0001), speed(50, 5.0)
+    (131072.0, None, 10.0)
+    """
+    if count < _CONCLUSIVE_BYTES and seconds < _CONCLUSIVE_SECONDS:
+        return None
+    return count / max(seconds, _SHORTEST_SECONDS)
 
 
 def _now() -> datetime:
@@ -32,13 +49,13 @@ def _now() -> datetime:
 
 
 class _PartialPage(Page, frozen=True, kw_only=True):
-    """A page of which only the beginning was read; ``seconds`` are those to its first byte."""
+    """The beginning of a page; ``seconds`` are those to its first byte."""
 
     bytes_per_second: float | None = None
 
 
 class _PartialFetcher(AiohttpFetcher):
-    """The fetcher, but for what it does with an answer; one for a probe, so nothing is reused."""
+    """A fetcher that reads only the beginning of a page; one for each probe reuses nothing."""
 
     async def _read(
         self, hop: Hop, run: Run, response: aiohttp.ClientResponse, deadline: float
@@ -47,7 +64,7 @@ class _PartialFetcher(AiohttpFetcher):
         if status in REDIRECTS and response.headers.get("Location"):
             return await super()._read(hop, run, response, deadline)
         failure = error_for(status, response.headers.get("Retry-After"), self._clock())
-        is_elsewhere = isinstance(failure, PageGoneError) and status not in REFUSALS
+        is_elsewhere = isinstance(failure, PageGoneError) and status not in _REFUSALS
         if failure is not None and not is_elsewhere:
             raise failure
         return _PartialPage(
@@ -62,7 +79,7 @@ class _PartialFetcher(AiohttpFetcher):
 
 
 async def _read_part(response: aiohttp.ClientResponse, most: int, deadline: float) -> float | None:
-    """Read the beginning of a body to learn how fast it comes; what is late is not waited for."""
+    """Read the beginning of a body, and compute its speed; late bytes are not waited for."""
     clock = asyncio.get_running_loop().time
     began, count = clock(), 0
     try:
@@ -70,21 +87,15 @@ async def _read_part(response: aiohttp.ClientResponse, most: int, deadline: floa
             while count < most and (chunk := await response.content.readany()):
                 count += len(chunk)
     except TimeoutError:
-        pass  # so many bytes in all that time: that is its speed
+        pass  # the bytes of all that time are its speed
     return speed(count, clock() - began)
 
 
 class HttpProber:
-    """A :class:`~crawlfleet.jobs.bidding.probing.Prober`; what it is made of is the fetcher's.
+    """Probes links, with one request each on a connection of its own.
 
-    Args:
-        allow_private: Switches the check of addresses off, for a stage on one's own machine.
-        may_connect: The check.
-        clock: The time of day.
-        resolver: Replaces the system's.
-        ssl_context: Replaces the system's authorities.
-        read_secret: The text of a secret by its name, for lists of proxies.
-        source_address: The machine's address that the fetcher's downloads leave from.
+    Its arguments are those of the fetcher; ``read_secret`` reads a secret by its name, for lists of
+    proxies.
     """
 
     def __init__(
@@ -113,7 +124,16 @@ class HttpProber:
         hop_guard: HopGuard | None = None,
         fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Probe:
-        """See jobs.bidding.probing.Prober.probe."""
+        """Request the beginning of a page, and measure the link to its site.
+
+        Of the body ``limits.max_body_bytes`` are read at most, undecoded, and for no longer than
+        ``limits.total_seconds``. A page that is gone measures the link as well as one that is
+        there. Redirects are followed as those of any download, and count into the first byte's
+        time.
+
+        Raises:
+            FetchError: the site gave no answer, or refused us.
+        """
         body = Body(url=url, rule="probe", rule_version="")
         sipper = _PartialFetcher(
             self._allow_private,

@@ -1,17 +1,11 @@
-"""How ways to sites are measured, and for how long that counts (SPEC.md B4).
-
-A worker finds out what its way to a job's site is like (SPEC.md B4, B12).
+"""Probe the links from a pool to the sites of jobs, and keep the results for a while (B4, B12).
 
 ::
 
-    known to the pool? -> one of it asks: robots.txt, a turn, the test link -> known for a while
+    cached for the pool? -> one worker probes: robots.txt, a host slot, the test link -> cached
 
-A probe is a request like any other: it has the biz's way out and its manners, and where the host
-has no turn for it now nothing is known and nothing is the job's fault.
-
-What a worker's way to a site is like: measuring it, and knowing it for a while (SPEC.md B4).
-
-The ways to sites that a worker is finding out while it reads the board (SPEC.md B4).
+A probe has the biz's proxies and politeness like any other request. Where the host has no slot for
+it now the link is unknown, which is not the job's fault.
 """
 
 import asyncio
@@ -20,14 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import ConfigCentre, biz_of
-from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, Fetcher, HopGuard
+from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import (
     Patience,
     SingleRequest,
@@ -35,7 +30,7 @@ from crawlfleet.crawling.politeness.hop_guard import (
     threaded,
 )
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.jobs.bidding.models import Offer, Probe, ProbeKey, UnknownLink, Wanted
+from crawlfleet.jobs.bidding.models import JobListing, Probe, ProbeKey, UnknownLink, Wanted
 from crawlfleet.kernel.errors import (
     FetchError,
     NoProxyError,
@@ -44,48 +39,30 @@ from crawlfleet.kernel.errors import (
     ThrottledError,
 )
 from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
+from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.kernel.urls import origin_of
 from crawlfleet.requests.models import Body, Claim, Entry, Request
 from crawlfleet.requests.outcomes import LeasedRequest
 
-#: What a probe may take, and of the body that it reads.
+if TYPE_CHECKING:
+    from crawlfleet.jobs.bidding.prober import HttpProber
+
+#: The longest probe, and the bytes of the body that it reads.
 PROBE_SECONDS: Final = 5.0
 PROBE_BYTES: Final = 65_536
-#: Redirects beyond these lead nowhere: hops may have turns to wait for.
+#: More redirects lead nowhere: each hop may have to wait for a slot.
 PROBE_REDIRECTS: Final = 5
-#: For how long a measured way counts where nothing else is said; one that led nowhere counts for
-#: this part of it, within bounds.
+#: For how long a probe is cached by default; one with a fault for this part of it, within bounds.
 KEPT_SECONDS: Final = 60.0
 _FAULT_PART: Final = 6
 _FAULT_SECONDS: Final = (1.0, 15.0)
-#: Less than so many bytes come in one flight and say nothing of speed, unless they took so long.
-_CONCLUSIVE_BYTES: Final = 16_384
-_CONCLUSIVE_SECONDS: Final = 0.25
-#: No body is taken to have come in less.
-_SHORTEST_SECONDS: Final = 0.001
-#: 4xx that are not of this page but of who asks: the way is of no use. Others measure it.
-REFUSALS: Final = frozenset({401, 402, 403, 407, 451})
 _LONGEST_FAULT: Final = 300
 
 
-def digest(key: ProbeKey) -> str:
-    """Thirty-two hex digits that stand for a key, whatever tenants have put into it.
-
-    >>> key = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
-    >>> digest(key) == digest(replace(key, origin="http://a.example:8080"))
-    False
-    """
-    words = (key.tenant, key.biz, key.pool, key.origin)
-    hashed = blake2b(digest_size=16)
-    for word in words:
-        text = word.encode(errors="surrogatepass")
-        hashed.update(b"%d:%b" % (len(text), text))
-    return hashed.hexdigest()
-
-
 def limits_of(fetch: FetchLimits) -> FetchLimits:
-    """A biz's limits as a probe goes by them."""
+    """Reduce a biz's limits to those of a probe."""
     return replace(
         fetch,
         cookies=False,
@@ -98,19 +75,8 @@ def limits_of(fetch: FetchLimits) -> FetchLimits:
     )
 
 
-def speed(count: int, seconds: float) -> float | None:
-    """Bytes a second of a body of which so many came in so long; None where that says nothing.
-
-    >>> speed(65_536, 0.5), speed(300, 0.0001), speed(50, 5.0)
-    (131072.0, None, 10.0)
-    """
-    if count < _CONCLUSIVE_BYTES and seconds < _CONCLUSIVE_SECONDS:
-        return None
-    return count / max(seconds, _SHORTEST_SECONDS)
-
-
 def kept_seconds(probe: Probe, seconds: float = KEPT_SECONDS) -> float:
-    """For how long a probe counts, where a measured one counts for ``seconds``."""
+    """Compute for how long a probe is cached, where one without a fault is for ``seconds``."""
     if probe.seconds is not None:
         return seconds
     least, most = _FAULT_SECONDS
@@ -118,254 +84,270 @@ def kept_seconds(probe: Probe, seconds: float = KEPT_SECONDS) -> float:
 
 
 def fault(text: str) -> str:
-    """Why a site gave no answer, as it is kept: one line, bounded."""
+    """Bound a fault, and put it into one line."""
     return " ".join(text.encode(errors="replace").decode().split())[:_LONGEST_FAULT]
 
 
-class Prober(Protocol):
-    """Measures ways to sites, with one request each on a connection of its own."""
+_LOOK: Final = Script("jobs/bidding/probe_look")
+_SAVE: Final = Script("jobs/bidding/probe_save")
 
-    async def probe(
-        self,
-        url: str,
-        limits: FetchLimits,
-        hop_guard: HopGuard | None = None,
-        fetch_context: FetchContext = NO_FETCH_CONTEXT,
-    ) -> Probe:
-        """What the way to a page is like: by when its first byte came, and how fast the rest.
-
-        Of the body ``limits.max_body_bytes`` are read at most, decoded by nobody, and what has not
-        come within ``limits.total_seconds`` is not waited for: the answer is that it is slow. A
-        page that is not there any more measures the way as well as one that is. Redirects are
-        followed, and passed, as those of any download; they count into the first byte's time.
-
-        Raises:
-            FetchError: the site gave no answer, or one that is not for us.
-        """
-        ...
-
-
-class ProbeCache(Protocol):
-    """What is known of ways, shared by the workers of each pool; one at a time finds it out.
-
-    It is about the present, so it may be lost at any time.
-    """
-
-    def look(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
-        """What is known; else whether it is this worker that is to find it out.
-
-        It has to within ``hold``: then it may be another one's turn.
-        """
-        ...
-
-    def save(self, key: ProbeKey, worker: str, probe: Probe, keep: timedelta) -> None:
-        """The worker has found it out."""
-        ...
-
-    def release(self, key: ProbeKey, worker: str) -> None:
-        """The worker has not, and another one may."""
-        ...
-
-
-#: How long turns are waited for, that of robots.txt included.
+#: How long slots are waited for, that of robots.txt included.
 SLOT_SECONDS: Final = 2.0
-#: All of it: robots.txt, turns and the request. Who asks has to be done before another one may
-#: begin, and that is before those give up who wait for what comes of it.
+#: All of it: robots.txt, slots and the request. A probe ends before another worker may begin one,
+#: and that is before those give up that wait for the result.
 ASK_SECONDS: Final = PROBE_SECONDS + 2 * SLOT_SECONDS
 HOLD: Final = timedelta(seconds=ASK_SECONDS + 1.0)
 WAIT_SECONDS: Final = ASK_SECONDS + 3.0
 LOOK_SECONDS: Final = 0.2
-#: After so long it is worth asking again where nobody has said otherwise.
+#: The default of when a probe is worth repeating.
 _AGAIN_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds for asking, for waiting for an answer, and between two looks of others for it."""
+    """Seconds for a probe, for waiting for one of another worker, and between two reads of it."""
 
     ask_seconds: float = ASK_SECONDS
     wait_seconds: float = WAIT_SECONDS
     look_seconds: float = LOOK_SECONDS
 
 
+def _digest(key: ProbeKey) -> str:
+    """Hash a key into 32 hex digits, whatever tenants have put into it."""
+    words = (key.tenant, key.biz, key.pool, key.origin)
+    hashed = blake2b(digest_size=16)
+    for word in words:
+        text = word.encode(errors="surrogatepass")
+        hashed.update(b"%d:%b" % (len(text), text))
+    return hashed.hexdigest()
+
+
+def probe_keys(key: ProbeKey) -> tuple[str, str]:
+    """Return the Redis keys of a probe."""
+    stem = f"cf:{{probe:{_digest(key)}}}"
+    return f"{stem}:probe", f"{stem}:probing"
+
+
+class RedisProbeCache:
+    """The probes that the workers of each pool share in Redis; one at a time makes one.
+
+    ================================  ======  ====  ==========================
+    key                               type    TTL   holds
+    ================================  ======  ====  ==========================
+    ``cf:{probe:<digest>}:probe``     STRING  yes   a probe as JSON
+    ``cf:{probe:<digest>}:probing``   STRING  yes   the worker that is probing
+    ================================  ======  ====  ==========================
+
+    The digest is of tenant, biz, pool and origin: no part of a URL stands in a key, and no tenant's
+    probes are another's. Both keys may be evicted at any time.
+    """
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._redis = connection
+
+    def get_or_claim(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
+        """Get a cached probe; else whether this worker is to make one, within ``hold``."""
+        answer = self._redis.again(_LOOK, probe_keys(key), worker, _ms(hold))
+        known, mine = several(answer, 2)
+        if known is not None:
+            try:
+                return msgspec.json.decode(text(known), type=Probe)
+            except msgspec.DecodeError:
+                return True  # an unreadable one is made anew
+        return whole(mine) == 1
+
+    def save(self, key: ProbeKey, worker: str, probe: Probe, keep: timedelta) -> None:
+        """Cache the probe that the worker has made."""
+        whole(
+            self._redis.again(
+                _SAVE, probe_keys(key), worker, msgspec.json.encode(probe), max(1, _ms(keep))
+            )
+        )
+
+    def release(self, key: ProbeKey, worker: str) -> None:
+        """Give up making a probe, so that another worker may."""
+        whole(self._redis.again(_SAVE, probe_keys(key), worker, "", 1))
+
+
+def _ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbingPorts:
-    """What probing needs of the world; ``fetcher`` fetches robots.txt."""
+class LinkProber:
+    """The service that probes links; ``fetcher`` fetches robots.txt."""
 
     config: ConfigCentre
     hosts: RedisHosts
     robots: RedisRobotsCache
     fetcher: Fetcher
-    prober: Prober
-    book: ProbeCache
+    prober: "HttpProber"
+    cache: RedisProbeCache
     clock: Clock
     pauses: Pauses = Pauses()
 
+    async def probe(
+        self,
+        key: ProbeKey,
+        url: str,
+        worker: str,
+        keep_seconds: float = KEPT_SECONDS,
+    ) -> Probe | UnknownLink:
+        """Get the probe of ``url``, at the key's origin, from the cache or by a request.
 
-async def probe_link(
-    ports: ProbingPorts,
-    key: ProbeKey,
-    url: str,
-    worker: str,
-    keep_seconds: float = KEPT_SECONDS,
-) -> Probe | UnknownLink:
-    """What the way to ``url``, which is at the key's origin, is like for a worker.
+        Raises:
+            UnknownBizError: the biz is gone.
+        """
+        leased = self._request(key, url)
+        give_up_at = time.monotonic() + self.pauses.wait_seconds
+        try:
+            while True:
+                known = await threaded(self.cache.get_or_claim, key, worker, HOLD)
+                if isinstance(known, Probe):
+                    return known
+                if known:
+                    break
+                if time.monotonic() + self.pauses.look_seconds > give_up_at:
+                    why = "another worker of the pool has been probing the site for too long"
+                    return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
+                await asyncio.sleep(self.pauses.look_seconds)
+        except StoreError as error:
+            # Each worker for itself, then: the host's slots bound how often the site is asked.
+            warn("cached probes cannot be read", error)
+        found = await self._ask(leased, url, worker)
+        try:
+            if isinstance(found, Probe):
+                keep = timedelta(seconds=kept_seconds(found, keep_seconds))
+                await threaded(self.cache.save, key, worker, found, keep)
+            else:
+                await threaded(self.cache.release, key, worker)
+        except StoreError as error:
+            warn("a probe cannot be cached", error)
+        return found
 
-    Raises:
-        UnknownBizError: the biz is gone.
-    """
-    leased = _leased(ports, key, url)
-    give_up_at = time.monotonic() + ports.pauses.wait_seconds
-    try:
-        while True:
-            known = await threaded(ports.book.look, key, worker, HOLD)
-            if isinstance(known, Probe):
-                return known
-            if known:
-                break
-            if time.monotonic() + ports.pauses.look_seconds > give_up_at:
-                why = "another worker of the pool has been asking the site for too long"
-                return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
-            await asyncio.sleep(ports.pauses.look_seconds)
-    except StoreError as error:
-        # Each for itself, then: the host's turns bound how often the site is asked.
-        warn("what is known of ways to sites cannot be read", error)
-    found = await _asked(ports, leased, url, worker)
-    try:
-        if isinstance(found, Probe):
-            keep = timedelta(seconds=kept_seconds(found, keep_seconds))
-            await threaded(ports.book.save, key, worker, found, keep)
-        else:
-            await threaded(ports.book.release, key, worker)
-    except StoreError as error:
-        warn("what was found out of the way to a site cannot be kept", error)
-    return found
-
-
-async def _asked(
-    ports: ProbingPorts, leased: LeasedRequest, url: str, worker: str
-) -> Probe | UnknownLink:
-    limits = limits_of(leased.biz.fetch)
-    fetch_context = fetch_context_of(ports.config.current(), leased)
-    single = SingleRequest(
-        ports.config,
-        ports.hosts,
-        ports.robots,
-        ports.fetcher,
-        ports.clock,
-        leased,
-        worker,
-        Patience(ports.pauses.ask_seconds, SLOT_SECONDS),
-    )
-    try:
-        return await single.ask(
-            lambda hop_guard: ports.prober.probe(url, limits, hop_guard, fetch_context),
-            lambda probe: probe.seconds or 0.0,
+    async def _ask(self, leased: LeasedRequest, url: str, worker: str) -> Probe | UnknownLink:
+        limits = limits_of(leased.biz.fetch)
+        fetch_context = fetch_context_of(self.config.current(), leased)
+        single = SingleRequest(
+            self.config,
+            self.hosts,
+            self.robots,
+            self.fetcher,
+            self.clock,
+            leased,
+            worker,
+            Patience(self.pauses.ask_seconds, SLOT_SECONDS),
         )
-    except ThrottledError as error:
-        # Without a turn, or the site itself asks for patience: it is no worse for that.
-        again = error.retry_after_seconds or _AGAIN_SECONDS
-        return UnknownLink(why=fault(str(error)), again_seconds=again)
-    except (RobotsUnknownError, NoProxyError) as error:
-        return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
-    except FetchError as error:
-        if isinstance(error.__cause__, TimeoutError) and not single.was_sent:
-            # Other pages had the turns, or robots.txt took the time.
+        try:
+            return await single.ask(
+                lambda hop_guard: self.prober.probe(url, limits, hop_guard, fetch_context),
+                lambda probe: probe.seconds or 0.0,
+            )
+        except ThrottledError as error:
+            # No slot, or the site throttles us: it is no worse for that.
+            again = error.retry_after_seconds or _AGAIN_SECONDS
+            return UnknownLink(why=fault(str(error)), again_seconds=again)
+        except (RobotsUnknownError, NoProxyError) as error:
             return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
-        return Probe(at=ports.clock(), fault=fault(str(error)))
-    except StoreError as error:
-        warn("whose turn it is at a host cannot be said", error)
-        why = "nobody can say whose turn it is at the host"
-        return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
+        except FetchError as error:
+            if isinstance(error.__cause__, TimeoutError) and not single.was_sent:
+                # Other pages had the slots, or robots.txt took the time.
+                return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
+            return Probe(at=self.clock(), fault=fault(str(error)))
+        except StoreError as error:
+            warn("host slots cannot be read", error)
+            why = "the slots of the host cannot be read"
+            return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
+
+    def _request(self, key: ProbeKey, url: str) -> LeasedRequest:
+        """Make the request that politeness goes by; it is stored nowhere."""
+        queue_key, biz = biz_of(self.config.current(), key.tenant, key.biz)
+        if origin_of(url) != key.origin:
+            raise ValueError("the key of a probe is another site's")
+        now = self.clock()
+        body = Body(url=url, rule="probe", rule_version="")
+        request = Request(
+            id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body
+        )
+        entry = Entry(0, queue_key.biz, to_ms(now))
+        return LeasedRequest(
+            queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), Rule()
+        )
 
 
-def _leased(ports: ProbingPorts, key: ProbeKey, url: str) -> LeasedRequest:
-    """The request that the probe would be, for those who go by one; nobody stores it."""
-    queue_key, biz = biz_of(ports.config.current(), key.tenant, key.biz)
-    if origin_of(url) != key.origin:
-        raise ValueError("the key of a probe is another site's")
-    now = ports.clock()
-    body = Body(url=url, rule="probe", rule_version="")
-    request = Request(id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body)
-    entry = Entry(0, queue_key.biz, to_ms(now))
-    return LeasedRequest(
-        queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), Rule()
-    )
-
-
-#: Ways that are found out at once, and how long a round waits for them: what takes longer is
-#: judged by a later one, and keeps nobody.
+#: Links that are probed at once, and how long a round waits for them: slower ones are read by a
+#: later round.
 MOST: Final = 12
 PATIENCE_SECONDS: Final = 1.0
 
 
 class LinkProbes:
-    """What one worker is finding out; what came of it is in its pool's book, too."""
+    """The probes that one worker has under way while it reads the board."""
 
-    def __init__(self, ports: ProbingPorts, pool: str, worker: str) -> None:
-        self._ports = ports
+    def __init__(self, prober: LinkProber, pool: str, worker: str) -> None:
+        self._prober = prober
         self._pool = pool
         self._id = worker
         self._tasks: dict[ProbeKey, asyncio.Task[Probe | UnknownLink]] = {}
 
     @property
-    def is_looking(self) -> bool:
-        """Whether something is still to be found out."""
+    def are_open(self) -> bool:
+        """Whether a probe is under way."""
         return bool(self._tasks)
 
     @property
     def room(self) -> int:
-        """How many more may be looked at now."""
+        """How many more may begin now."""
         return max(0, MOST - len(self._tasks))
 
-    def is_new(self, offer: Offer, wanted: Wanted) -> bool:
-        """Whether nobody here is finding it out yet.
+    def is_new(self, listing: JobListing, wanted: Wanted) -> bool:
+        """Whether no probe of the job's link was begun here.
 
         Raises:
             ValueError: the job's test link is none.
         """
-        return self._key(offer, wanted) not in self._tasks
+        return self._key(listing, wanted) not in self._tasks
 
-    def is_found(self, offer: Offer, wanted: Wanted) -> bool:
-        """Whether a look at it has ended, well or not."""
-        task = self._tasks.get(self._key(offer, wanted))
+    def is_done(self, listing: JobListing, wanted: Wanted) -> bool:
+        """Whether its probe has ended, well or not."""
+        task = self._tasks.get(self._key(listing, wanted))
         return task is not None and task.done()
 
-    async def look(self, looks: Sequence[tuple[Offer, Wanted]], keep_seconds: float) -> None:
-        """Begin to find these out, and wait a little for what comes of it."""
-        for offer, wanted in looks:
-            key = self._key(offer, wanted)
+    async def run(self, jobs: Sequence[tuple[JobListing, Wanted]], keep_seconds: float) -> None:
+        """Begin the probes of these jobs, and wait a little for them."""
+        for listing, wanted in jobs:
+            key = self._key(listing, wanted)
             if key not in self._tasks:
-                look = probe_link(self._ports, key, wanted.url, self._id, keep_seconds)
-                self._tasks[key] = asyncio.create_task(look)
-        open_looks = [task for task in self._tasks.values() if not task.done()]
-        if open_looks:
-            await asyncio.wait(open_looks, timeout=PATIENCE_SECONDS)
+                probe = self._prober.probe(key, wanted.url, self._id, keep_seconds)
+                self._tasks[key] = asyncio.create_task(probe)
+        under_way = [task for task in self._tasks.values() if not task.done()]
+        if under_way:
+            await asyncio.wait(under_way, timeout=PATIENCE_SECONDS)
 
-    def found(self, offer: Offer, wanted: Wanted) -> Probe | UnknownLink | None:
-        """What came of a look; None while it goes on.
+    def result(self, listing: JobListing, wanted: Wanted) -> Probe | UnknownLink | None:
+        """Return the result of a probe; None while it goes on.
 
         Raises:
-            Exception: whatever the look has failed with.
+            Exception: whatever the probe has failed with.
         """
-        task = self._tasks.get(self._key(offer, wanted))
+        task = self._tasks.get(self._key(listing, wanted))
         return task.result() if task is not None and task.done() else None
 
     def forget(self) -> None:
-        """Let go what has ended: the next look there is answered by the book."""
+        """Drop the probes that have ended: the cache has their results."""
         for task in self._tasks.values():
             if task.done() and not task.cancelled():
-                task.exception()  # it is looked at, or of no job any more
+                task.exception()  # it was logged, or concerns no job any more
         self._tasks = {key: task for key, task in self._tasks.items() if not task.done()}
 
     async def close(self) -> None:
-        """Look no more."""
+        """Cancel what is under way."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks = {}
 
-    def _key(self, offer: Offer, wanted: Wanted) -> ProbeKey:
+    def _key(self, listing: JobListing, wanted: Wanted) -> ProbeKey:
         return ProbeKey(
-            tenant=offer.tenant, biz=offer.biz, pool=self._pool, origin=origin_of(wanted.url)
+            tenant=listing.tenant, biz=listing.biz, pool=self._pool, origin=origin_of(wanted.url)
         )

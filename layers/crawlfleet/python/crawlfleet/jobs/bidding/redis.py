@@ -1,19 +1,4 @@
-"""What is known of ways to sites, on Redis.
-
-================================  ======  ====  ==============================================
-key                               type    TTL   holds
-================================  ======  ====  ==============================================
-``cf:{probe:<digest>}:probe``     STRING  yes   what a way was like, as JSON
-``cf:{probe:<digest>}:probing``   STRING  yes   the worker that is finding it out
-================================  ======  ====  ==============================================
-
-The digest is jobs.bidding.probing's of tenant, biz, pool and origin: nothing that anybody has put
-into a URL stands in a key, and no tenant's ways are another's. Both keys may be evicted at any
-time.
-
-The board of jobs that wait for a worker, on Redis: see board_keys.py for what is where.
-
-The Redis keys of the board of jobs that wait for a worker: what keys.py is for lanes.
+"""Keep the board of jobs that wait for a worker in Redis (SPEC.md B4-B6).
 
 ==============================  ======  ====  =====================================================
 key                             type    TTL   holds
@@ -38,87 +23,37 @@ key                             type    TTL   holds
 ==============================  ======  ====  =====================================================
 
 A job is ``tenant/biz/name``; the words of a member are parted by a zero byte, and sets without
-scores are read by their words. ``board_offers`` has ``state version priority weight lowered since
-rank until number pool worker``: ``number`` counts the applications, or is the award's; ``pool`` is
-``-`` where any will do.
+scores are ordered by their words. ``board_offers`` has ``state version priority weight lowered
+since rank until number pool worker``: ``number`` counts the applications, or is the award's;
+``pool`` is ``-`` where any will do.
 
-All of it has the fleet's tag. An award changes the queue of a tenant and sets free applicants that
-may go to any other tenant's jobs next, so one script has to see both; and there is little of it: a
-job comes by a dozen times in its life, where its tasks come by thousands of times elsewhere.
-Documents are there too, as whoever reads the head wants them with it in one call.
-jobs.bidding.listing bounds them: some 100,000 offers of half a kilobyte. None has a TTL, as a
-managed Redis may evict what does; all of it can be filled again from MongoDB.
+All of the board has the fleet's tag: an award changes the queue of a tenant and frees applicants
+for any other tenant's jobs, so one script sees both. There is little of it, as a job is changed a
+dozen times where its tasks are thousands of times. jobs.bidding.listing bounds it: some 100,000
+listings of half a kilobyte. No key has a TTL, as a managed Redis may evict those that do; all can
+be rebuilt from MongoDB.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from crawlfleet.jobs.bidding import listing as bounds
 from crawlfleet.jobs.bidding.models import (
     Applied,
     Bid,
     Decline,
-    JobKey,
+    JobListing,
+    ListingResult,
     ListingState,
     Note,
-    Offer,
-    Offered,
-    Probe,
-    ProbeKey,
     Standing,
     WhyNot,
 )
-from crawlfleet.jobs.bidding.probing import digest
+from crawlfleet.jobs.models import JobKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import from_ms, to_ms
-
-_LOOK: Final = Script("jobs/bidding/probe_look")
-_SAVE: Final = Script("jobs/bidding/probe_save")
-
-
-def probe_keys(key: ProbeKey) -> tuple[str, str]:
-    """The keys of a way."""
-    stem = f"cf:{{probe:{digest(key)}}}"
-    return f"{stem}:probe", f"{stem}:probing"
-
-
-class RedisProbeCache:
-    """A :class:`~crawlfleet.jobs.bidding.probing.ProbeBook`."""
-
-    def __init__(self, connection: RedisConnection) -> None:
-        self._redis = connection
-
-    def look(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
-        """See jobs.bidding.probing.ProbeBook.look."""
-        reported = self._redis.again(_LOOK, probe_keys(key), worker, _ms(hold))
-        known, mine = several(reported, 2)
-        if known is not None:
-            try:
-                return msgspec.json.decode(text(known), type=Probe)
-            except msgspec.DecodeError:
-                return True  # whatever stands there, it is found out anew
-        return whole(mine) == 1
-
-    def save(self, key: ProbeKey, worker: str, probe: Probe, keep: timedelta) -> None:
-        """See jobs.bidding.probing.ProbeBook.save."""
-        whole(
-            self._redis.again(
-                _SAVE, probe_keys(key), worker, msgspec.json.encode(probe), max(1, _ms(keep))
-            )
-        )
-
-    def release(self, key: ProbeKey, worker: str) -> None:
-        """See jobs.bidding.probing.ProbeBook.release."""
-        whole(self._redis.again(_SAVE, probe_keys(key), worker, "", 1))
-
-
-def _ms(span: timedelta) -> int:
-    return span // timedelta(milliseconds=1)
-
 
 _NAMES: Final = (
     *("offers", "documents", "notes", "queue", "index", "turns", "passes", "counts", "pools"),
@@ -127,7 +62,7 @@ _NAMES: Final = (
 
 
 def board_keys(fleet: str = "fleet") -> tuple[str, ...]:
-    """The keys that every script of the board has, in its prelude's order.
+    """Return the keys that every script of the board has, in its prelude's order.
 
     >>> board_keys()[3]
     'cf:{fleet}:board_queue'
@@ -136,7 +71,7 @@ def board_keys(fleet: str = "fleet") -> tuple[str, ...]:
 
 
 def applications_key(job: str, fleet: str = "fleet") -> str:
-    """The key of a job's applications.
+    """Return the key of a job's applications.
 
     >>> applications_key("acme/docs/june")
     'cf:{fleet}:board_at:acme/docs/june'
@@ -145,7 +80,7 @@ def applications_key(job: str, fleet: str = "fleet") -> str:
 
 
 _PRELUDE: Final = "jobs/bidding/board_prelude"
-_OFFER: Final = Script("jobs/bidding/board_offer", _PRELUDE)
+_ADD: Final = Script("jobs/bidding/board_add", _PRELUDE)
 _HEAD: Final = Script("jobs/bidding/board_head", _PRELUDE)
 _APPLY: Final = Script("jobs/bidding/board_apply", _PRELUDE)
 _HELD: Final = Script("jobs/bidding/board_held", _PRELUDE)
@@ -160,17 +95,23 @@ _WITHDRAW: Final = Script("jobs/bidding/board_withdraw", _PRELUDE)
 _LIST: Final = Script("jobs/bidding/board_list", _PRELUDE)
 
 _ANY_POOL: Final = "-"
-#: Values that say how one job stands.
+#: Values of one standing.
 _WIDTH: Final = 4
 
 
 class RedisBoard:
-    """A :class:`~crawlfleet.ports.JobBoard`.
+    """The jobs that wait for a worker, in order, and their bids.
 
-    Args:
-        connection: The stage's Redis.
-        fleet: Keeps fleets apart that share a Redis.
-        room: How much it takes.
+    ::
+
+        add -> waiting -> applied -> awarded -> (acknowledged: not here any more)
+                ^  |lower             |lapse
+                +--+------------------+
+
+    This is an index of the jobs that are ``placing`` in MongoDB. Each change is one script:
+    whatever many do at once, a job is in one state, and a worker has one application or award open.
+    What names a job, an application or a worker that is not there has no effect. Documents beyond
+    ``room`` are an :class:`InvalidRequestError`. ``fleet`` separates fleets that share a Redis.
     """
 
     def __init__(
@@ -184,37 +125,47 @@ class RedisBoard:
         self._bounds = room or bounds.BoardBounds()
         self._fleet = fleet
         self._keys = board_keys(fleet)
-        self._offers, self._waits, self._windows = (self._keys[at] for at in (0, 9, 10))
+        self._listings, self._waits, self._windows = (self._keys[at] for at in (0, 9, 10))
         self._workers = self._keys[12]
 
     # ---- jobs come and go
 
-    def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
-        """See ports.JobBoard.offer."""
-        bounds.check_listing(offer)
-        since_ms = to_ms(offer.since or now)
-        reported = self._redis.again(
-            _OFFER,
+    def add(self, listing: JobListing, now: datetime, wait: timedelta) -> ListingResult:
+        """List a job, to wait so long for its first application; one that is listed stays as it is.
+
+        A job that a worker has acknowledged within ``BEGUN`` is not listed again. ``full``: its
+        tenant has as many as it may, or too many pools have jobs of their own.
+        """
+        bounds.check_listing(listing)
+        since_ms = to_ms(listing.since or now)
+        answer = self._redis.again(
+            _ADD,
             self._keys,
-            bounds.name_of(offer.key),
-            offer.pool or _ANY_POOL,
-            *(offer.priority, offer.weight, offer.lowered),
-            *(since_ms, bounds.rank(since_ms, offer.priority), to_ms(now + wait)),
+            bounds.name_of(listing.key),
+            listing.pool or _ANY_POOL,
+            *(listing.priority, listing.weight, listing.lowered),
+            *(since_ms, bounds.rank(since_ms, listing.priority), to_ms(now + wait)),
             *(self._bounds.tenant_listings, self._bounds.most_listings),
             *(self._bounds.least_listings, self._bounds.most_pools),
-            *(to_ms(now - bounds.BEGUN), offer.document),
+            *(to_ms(now - bounds.BEGUN), listing.document),
         )
         with self._redis.translated():
-            return Offered(text(reported).decode())
+            return ListingResult(text(answer).decode())
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
-        """See ports.JobBoard.lower."""
+        """Lower once more a job that was ``lowered`` so often and got no application: to the tail.
+
+        False where another call has lowered it, or somebody has applied.
+        """
         return self._to_the_tail(job, lowered, now, wait, 1, stays=False)
 
     def defer(
         self, job: JobKey, lowered: int, now: datetime, wait: timedelta, *, stays: bool = False
     ) -> bool:
-        """See ports.JobBoard.defer."""
+        """Have a job wait on that got no application: at the tail, or where it is if it ``stays``.
+
+        False where another call has lowered it, or somebody has applied.
+        """
         return self._to_the_tail(job, lowered, now, wait, 0, stays=stays)
 
     def _to_the_tail(
@@ -222,89 +173,101 @@ class RedisBoard:
     ) -> bool:
         name = bounds.name_of(job)
         rank = "" if stays else bounds.rank(to_ms(now), 0)
-        reported = (name, lowered, rank, to_ms(now + wait), more)
-        return whole(self._redis.again(_LOWER, self._keys, *reported)) == 1
+        answer = (name, lowered, rank, to_ms(now + wait), more)
+        return whole(self._redis.again(_LOWER, self._keys, *answer)) == 1
 
     def withdraw(self, job: JobKey) -> bool:
-        """See ports.JobBoard.withdraw."""
+        """Remove a job; whoever applied or won is free. False where it is not listed."""
         name = bounds.name_of(job)
         return whole(self._redis.again(_WITHDRAW, self._with_bids(name), name)) == 1
 
     def drop(self, tenant: str, biz: str, limit: int) -> int:
-        """See ports.JobBoard.drop."""
-        return sum(self.withdraw(one.offer.key) for one in self.stands(tenant, biz, None, limit))
+        """Withdraw up to so many jobs of a biz that is gone; return how many."""
+        return sum(self.withdraw(one.listing.key) for one in self.stands(tenant, biz, None, limit))
 
     # ---- workers
 
-    def head(self, pool: str, limit: int, first: int = 0) -> list[Offer]:
-        """See ports.JobBoard.head."""
+    def head(self, pool: str, limit: int, first: int = 0) -> list[JobListing]:
+        """Read the head of the queue for a worker of the pool: jobs without an award, in order.
+
+        Tenants alternate by weight, and inside a tenant jobs go by rank. ``first`` skips as many;
+        nothing is beyond ``DEEPEST``.
+        """
         first = max(0, first)
         count = min(limit, bounds.MOST_READ, bounds.DEEPEST - first)
         if count < 1:
             return []
-        return [one.offer for one in self._standings(_HEAD, pool, first, count)]
+        return [one.listing for one in self._standings(_HEAD, pool, first, count)]
 
     def apply(
         self, worker: str, job: JobKey, application: bytes, now: datetime, window: timedelta
     ) -> Applied:
-        """See ports.JobBoard.apply."""
+        """Apply for a job, once; the first application of all opens its window."""
         bounds.check_worker(worker)
         bounds.check_bytes("application", application, bounds.APPLICATION_BYTES)
         name = bounds.name_of(job)
-        reported = self._redis.again(
+        answer = self._redis.again(
             _APPLY,
             self._with_bids(name),
             *(worker, name, to_ms(now + window), self._bounds.most_applications, application),
         )
         with self._redis.translated():
-            return Applied(text(reported).decode())
+            return Applied(text(answer).decode())
 
     def held(self, worker: str) -> Standing | None:
-        """See ports.JobBoard.held."""
+        """Get the job that the worker has applied for or won; None where neither."""
         return next(iter(self._standings(_HELD, worker)), None)
 
     def retract(self, worker: str, now: datetime, wait: timedelta) -> JobKey | None:
-        """See ports.JobBoard.retract."""
+        """Void the worker's open application, or its award: it leaves, or is dead.
+
+        A job without another application waits again; one that was awarded is at the head of its
+        tenant's queue.
+        """
         (found,) = several(self._redis.together(("HGET", self._workers, worker)), 1)
         if found is None:
             return None
         with self._redis.translated():
             name = text(found).decode()
             job = bounds.key_of(name)
-        reported = (worker, name, to_ms(now + wait))
-        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *reported))
+        answer = (worker, name, to_ms(now + wait))
+        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *answer))
         return job if done else None
 
     def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
-        """See ports.JobBoard.decline."""
+        """Note why a worker of the pool has examined jobs and does not apply."""
         bounds.check_pool(pool)
-        reported: list[str] = []
-        for job, said in list(why.items())[: bounds.MOST_WHYS]:
-            reported += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
-        if reported:
+        answer: list[str] = []
+        for job, decline in list(why.items())[: bounds.MOST_WHYS]:
+            answer += (
+                bounds.name_of(job),
+                f"{decline.kind} {decline.lowered}",
+                bounds.why(decline.why),
+            )
+        if answer:
             suits = bounds.SUITS // timedelta(milliseconds=1)
-            reported = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *reported]
-            whole(self._redis.again(_DECLINE, self._keys, *reported))
+            answer = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *answer]
+            whole(self._redis.again(_DECLINE, self._keys, *answer))
 
     # ---- awards
 
     def due_windows(self, now: datetime, limit: int) -> list[JobKey]:
-        """See ports.JobBoard.due_windows."""
+        """List jobs whose window has ended, the longest ago first: to be awarded."""
         return self._due(self._windows, now, limit)
 
     def due_waits(self, now: datetime, limit: int) -> list[JobKey]:
-        """See ports.JobBoard.due_waits."""
+        """List jobs for which nobody has applied in their wait, the longest ago first."""
         return self._due(self._waits, now, limit)
 
     def read(self, job: JobKey) -> tuple[Standing, list[Bid]] | None:
-        """See ports.JobBoard.read."""
+        """Get the standing of a job, with its bids by worker; None where it is not listed."""
         name = bounds.name_of(job)
         found = several(self._redis.again(_READ, self._with_bids(name), name))
         if not found:
             return None
         with self._redis.translated():
-            *reported, bids = found
-            (standing,) = _standings(reported)
+            *answer, bids = found
+            (standing,) = _standings(answer)
             words = [text(word) for word in several(bids)]
             made = [
                 Bid(worker=worker.decode(), document=document)
@@ -315,23 +278,34 @@ class RedisBoard:
     def award(
         self, job: JobKey, version: int, worker: str, acknowledge_by: datetime
     ) -> Standing | None:
-        """See ports.JobBoard.award."""
+        """Award the job to an applicant, if it still has the version that was read.
+
+        It leaves the queue, and the others are free to apply elsewhere. None where the job has
+        changed since: it is to be read again.
+        """
         name = bounds.name_of(job)
-        reported = (name, version, worker, to_ms(acknowledge_by))
-        found = several(self._redis.again(_AWARD, self._with_bids(name), *reported))
+        answer = (name, version, worker, to_ms(acknowledge_by))
+        found = several(self._redis.again(_AWARD, self._with_bids(name), *answer))
         with self._redis.translated():
             return next(iter(_standings(found)), None)
 
     def acknowledge(self, worker: str, job: JobKey, number: int, now: datetime) -> bool:
-        """See ports.JobBoard.acknowledge."""
-        reported = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
-        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *reported)) == 1
+        """Acknowledge an award: the job leaves the board.
+
+        Repeated within ``BEGUN`` it is true again. False where the award has lapsed: then nothing
+        of the job may be done.
+        """
+        answer = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
+        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *answer)) == 1
 
     def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
-        """See ports.JobBoard.lapse."""
-        reported = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
-        # Not repeated: what the lost answer told would be told to nobody.
-        found = several(self._redis.once(_LAPSE, self._keys, *reported))
+        """Void the awards that nobody acknowledged in time; return each job and its winner.
+
+        Each job is at the head of its tenant's queue again.
+        """
+        answer = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
+        # Not repeated: the awards of a lost answer would be reported to nobody.
+        found = several(self._redis.once(_LAPSE, self._keys, *answer))
         with self._redis.translated():
             words = [text(word).decode() for word in found]
             return [
@@ -344,7 +318,7 @@ class RedisBoard:
     def stands(
         self, tenant: str, biz: str | None, after: JobKey | None, limit: int
     ) -> list[Standing]:
-        """See ports.JobBoard.stands."""
+        """List the standings of a tenant's jobs, or of one biz of it, by name."""
         count = min(limit, bounds.MOST_READ)
         if count < 1:
             return []
@@ -353,15 +327,15 @@ class RedisBoard:
         return self._standings(_LIST, prefix, last if last.startswith(prefix) else "", count)
 
     def missing(self, jobs: Sequence[JobKey]) -> list[JobKey]:
-        """See ports.JobBoard.missing."""
+        """Return those of the jobs that are not listed."""
         if not jobs:
             return []
         names = [bounds.name_of(job) for job in jobs]
-        (found,) = several(self._redis.together(("HMGET", self._offers, *names)), 1)
+        (found,) = several(self._redis.together(("HMGET", self._listings, *names)), 1)
         lines = several(found, len(names))
         return [job for job, line in zip(jobs, lines, strict=True) if line is None]
 
-    # ---- how they are asked
+    # ---- calls
 
     def _with_bids(self, name: str) -> tuple[str, ...]:
         return (*self._keys, applications_key(name, self._fleet))
@@ -380,13 +354,13 @@ class RedisBoard:
             return _standings(found)
 
 
-def _standings(reported: Sequence[object]) -> list[Standing]:
-    """What ``told`` of the prelude tells."""
-    if len(reported) % _WIDTH:
+def _standings(answer: Sequence[object]) -> list[Standing]:
+    """Read the answer of the prelude's ``told``."""
+    if len(answer) % _WIDTH:
         raise nonsense()
     return [
-        _standing(*(text(word) for word in reported[at : at + _WIDTH]))
-        for at in range(0, len(reported), _WIDTH)
+        _standing(*(text(word) for word in answer[at : at + _WIDTH]))
+        for at in range(0, len(answer), _WIDTH)
     ]
 
 
@@ -396,7 +370,7 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
     tenant, biz, job = bounds.key_of(name.decode())
     awarded = state == ListingState.AWARDED
     return Standing(
-        offer=Offer(
+        listing=JobListing(
             tenant=tenant,
             biz=biz,
             job=job,

@@ -1,4 +1,4 @@
-"""Who may apply for a job, and who gets it (SPEC.md B4, B5, B6): pure decisions.
+"""Decide which workers may apply for a job, and which of them gets it (SPEC.md B4, B5, B6).
 
 What a job wants of a worker's memory is the highest that its runs took, as a worker that lacks it
 ends; of CPU and bandwidth it is their average, as a worker that lacks some is slower for a while.
@@ -15,23 +15,23 @@ from typing import Final, TypeAlias
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.fleet.models import Remaining
 from crawlfleet.jobs.bidding.models import Application, Award, Fit, Probe, Ranked
+from crawlfleet.jobs.models import JobDemand, Usage
 from crawlfleet.jobs.spiders.models import LinkNeeds
-from crawlfleet.jobs.usage import JobDemand, Usage
 
-#: Nobody having applied, a job wants so much of what it wanted.
+#: Lowered once, a job wants so much of what it wanted.
 LOWERED_TO: Final = 0.9
-#: Of a job that wants less than this of its demand, and gets no worker, people are told.
+#: A job is given up rather than lowered below this part of its demand.
 LEAST_PART: Final = 0.5
-#: Scores are compared to so many digits: what differs by less is the same.
+#: Scores are compared to so many digits.
 _DIGITS: Final = 9
 _RESOURCES: Final = ("memory", "cpu", "bandwidth")
 _Fault: TypeAlias = Callable[[Application], str | None]
 
 
 def lowered(times: int) -> float | None:
-    """The part of its demand that a job still wants, having been lowered so often.
+    """Compute the part of its demand that a job wants that was lowered so often.
 
-    None where that is below a half: it is out, which the seventh lowering brings about.
+    None where that is below a half, as after the seventh time.
 
     >>> [round(lowered(times) or 0, 3) for times in (0, 1, 6, 7)]
     [1.0, 0.9, 0.531, 0]
@@ -41,7 +41,7 @@ def lowered(times: int) -> float | None:
 
 
 def wanted(demand: JobDemand, times: int) -> dict[str, float]:
-    """What a job wants of each resource, its demand having been lowered so often.
+    """Compute what a job wants of each resource, its demand lowered so often.
 
     A spider that never ran wants nothing: only latency and speed decide about it (B3).
     """
@@ -68,9 +68,9 @@ def fits(
 
     Args:
         remaining: What it has left.
-        probe: What its way to the job's site is like.
+        probe: Of its link to the job's site.
         demand: What runs of the job's spider have taken.
-        link: What the way must be like.
+        link: What the link must be like.
         times: How often the demand was lowered.
         terms: The stage's.
     """
@@ -79,12 +79,14 @@ def fits(
         left = _left(remaining, resource)
         # Rounding must not keep away one that has to the byte what is asked for.
         if want > 0 and left is not None and left < want * (1 - terms.margin) * (1 - 1e-12):
-            why.append(f"{resource}: {_said(resource, left)} left, {_said(resource, want)} wanted")
+            why.append(
+                f"{resource}: {_amount(resource, left)} left, {_amount(resource, want)} wanted"
+            )
     return Fit(why_not=tuple(why))
 
 
 def after(remaining: Remaining, usage: Usage) -> Remaining:
-    """What is left beside something that is not in the readings yet: a job just won, for example.
+    """Subtract what the readings do not show yet, as of a job just won.
 
     >>> after(Remaining(memory=5.0, cpu=2.0), Usage(memory=1.0, memory_max=2.0, cpu=3.0))
     Remaining(memory=3.0, cpu=0.0, bandwidth=None)
@@ -97,9 +99,9 @@ def after(remaining: Remaining, usage: Usage) -> Remaining:
 
 
 def most(one: Remaining, other: Remaining) -> Remaining:
-    """The more of memory and of CPU that was left at two moments.
+    """Return the larger memory and CPU of two readings.
 
-    What a worker could move beside nothing else is not known, so it keeps it from nothing.
+    The bandwidth of an idle worker is not known, so it keeps it from nothing.
 
     >>> most(Remaining(memory=5.0, cpu=1.0), Remaining(memory=2.0, cpu=3.0, bandwidth=1.0))
     Remaining(memory=5.0, cpu=3.0, bandwidth=None)
@@ -114,15 +116,15 @@ def most(one: Remaining, other: Remaining) -> Remaining:
 def award(
     applications: Sequence[Application], terms: BiddingTerms, demand: JobDemand | None = None
 ) -> Award:
-    """Who of those who applied for a job gets it; a worker's last application is the one that is.
+    """Choose the worker that gets a job; of several applications of a worker its last one counts.
 
     First those are dropped whose first byte comes clearly later than the best one's, then those
-    whose bytes come clearly slower than the best of the others. Who has as much of a way as runs
-    of the job's spider took (``demand``) is as good as who has more; where nothing is known of it,
-    more is better, as a first run on a tenth of a way lasts ten times as long. Then the highest
+    whose bytes come clearly slower than the best of the others. A link as fast as runs
+    of the job's spider took (``demand``) is as good as a faster one; where nothing is known, faster
+    is better, as a first run on a tenth of the speed lasts ten times as long. Then the highest
     weighted sum of what is left wins, each resource as a part of the most that one of them has, so
-    that no unit decides. Who has won k jobs lately has its sum divided by k + 1: readings lag
-    behind, and jobs that come at once would else all go to the same worker. The worker's name
+    that no unit decides. The sum of a worker that has won k jobs lately is divided by k + 1:
+    readings lag, and jobs that come at once would else all go to the same worker. The worker's name
     breaks a tie.
 
     Raises:
@@ -144,16 +146,16 @@ def award(
     return Award(winner=order[0], ranking=(*ranked, *dropped))
 
 
-def said(demand: JobDemand, link: LinkNeeds) -> str:
-    """What a job wants at first, for people.
+def describe_demand(demand: JobDemand, link: LinkNeeds) -> str:
+    """Describe what a job wants before it is lowered, for people.
 
     >>> usage = Usage(memory=1e9, memory_max=2e9, cpu=0.5)
     >>> demand = JobDemand(tenant="a", biz="b", spider="c", runs=3, usage=usage)
-    >>> said(demand, LinkNeeds(seconds_below=0.2))
+    >>> describe_demand(demand, LinkNeeds(seconds_below=0.2))
     'memory 2.0 GB, cpu 0.50 GHz, below 200 ms to the first byte'
     """
     words = [
-        f"{resource} {_said(resource, want)}"
+        f"{resource} {_amount(resource, want)}"
         for resource, want in wanted(demand, 0).items()
         if want
     ]
@@ -176,13 +178,13 @@ def _link_faults(probe: Probe, link: LinkNeeds) -> list[str]:
         )
     least, speed = link.bytes_per_second_above, probe.bytes_per_second
     if least is not None and (speed is None or not speed > least):
-        said = "an unknown speed" if speed is None else f"{_bytes(speed)}/s"
-        why.append(f"link: {said}, above {_bytes(least)}/s wanted")
+        found = "an unknown speed" if speed is None else f"{_bytes(speed)}/s"
+        why.append(f"link: {found}, above {_bytes(least)}/s wanted")
     return why
 
 
 def _later(applicants: Sequence[Application], terms: BiddingTerms) -> _Fault:
-    """Why an applicant is dropped for its latency, or None."""
+    """Make the check that drops an applicant for its latency, with the reason."""
     known = [one.probe.seconds for one in applicants if one.probe.seconds is not None]
     if not known:
         return lambda _: None
@@ -200,16 +202,16 @@ def _later(applicants: Sequence[Application], terms: BiddingTerms) -> _Fault:
 
 
 def _enough(demand: JobDemand | None) -> float:
-    """The speed beyond which none is of use to a job, as far as that is known.
+    """Return the speed beyond which more is of no use to a job, infinite where that is unknown.
 
-    A probe is one download, and a run has several: what one alone carries is enough for all.
+    A probe is one download, a run several: what one alone reaches is enough for all.
     """
     taken = 0.0 if demand is None else wanted(demand, 0)["bandwidth"]
     return taken if taken > 0 else math.inf
 
 
 def _slower(applicants: Sequence[Application], terms: BiddingTerms, enough: float) -> _Fault:
-    """Why an applicant is dropped for its speed, or None; a speed that is unknown drops nobody."""
+    """Make the check that drops an applicant for its speed; an unknown one drops nobody."""
     best = max((one.probe.bytes_per_second or 0.0 for one in applicants), default=0.0)
     best = min(best, enough)
 
@@ -225,9 +227,7 @@ def _slower(applicants: Sequence[Application], terms: BiddingTerms, enough: floa
 
 
 def _not_dropped(
-    applicants: Sequence[Application],
-    dropped: list[Ranked],
-    fault: _Fault,
+    applicants: Sequence[Application], dropped: list[Ranked], fault: _Fault
 ) -> list[Application]:
     kept = []
     for one in applicants:
@@ -263,7 +263,7 @@ def _left(remaining: Remaining, resource: str) -> float | None:
 
 def _why(one: Application, score: float) -> str:
     left = ", ".join(
-        f"{resource} {'unknown' if value is None else _said(resource, value)}"
+        f"{resource} {'unknown' if value is None else _amount(resource, value)}"
         for resource, value in ((each, _left(one.remaining, each)) for each in _RESOURCES)
     )
     lately = f"; {one.lately} won lately, divided by {one.lately + 1}" if one.lately > 0 else ""
@@ -274,14 +274,14 @@ def _less(left: float | None, taken: float) -> float | None:
     return None if left is None else max(0.0, left - taken)
 
 
-def _said(resource: str, value: float) -> str:
+def _amount(resource: str, value: float) -> str:
     if resource == "cpu":
         return f"{value:.2f} GHz"
     return _bytes(value) if resource == "memory" else f"{_bytes(value)}/s"
 
 
 def _bytes(value: float) -> str:
-    """In the unit that people would use.
+    """Write a size in the largest fitting unit.
 
     >>> _bytes(1_250_000), _bytes(999), _bytes(3e12)
     ('1.2 MB', '999 B', '3000.0 GB')

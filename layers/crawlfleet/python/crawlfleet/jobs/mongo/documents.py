@@ -1,9 +1,25 @@
-"""Jobs as documents, and back; see :mod:`.jobs`.
+"""Map jobs to MongoDB documents and back, and index their collection.
 
-Where jobs are kept, with the indexes by which they are found; part of :mod:`.jobs`.
+A job is one document on the home node, its fields as jobs.models.Job names them, and beside them::
+
+    _id       tenant/biz/name
+    open      it has not ended
+    making    it makes tasks, or has a batch open that is to be closed
+    watched   its ledger is polled
+    sweep_at  while it is being cancelled
+    placing   it waits for a worker
+    unplaced  it has ended, as none suits it
+    lost_at   since when its biz is missing
+
+Each of these but ``open`` and ``lost_at`` has a partial index of its own. ``batch`` is there while
+one is open. A start may have 8 MB of URLs, so frequent queries leave it out: the server then sends
+none of it, and a change writes none of it.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -18,19 +34,19 @@ from crawlfleet.kernel.mongo.connection import Document, MongoNodes
 from crawlfleet.requests.models import JOB_LIFE
 from crawlfleet.requests.mongo.documents import read_id
 
-#: What lists and changes do not read.
+#: Projections: of changes, without the start; of lists, without its URLs and values.
 WITHOUT_START: Final = {"start": False}
 BRIEF: Final = {"start.urls": False, "start.values": False}
 
 
 def plain(value: object) -> Any:
-    """A struct as BSON takes it: what is None is left out."""
+    """Convert a struct for BSON, without the fields that are None."""
     plain = msgspec.to_builtins(value, builtin_types=(datetime,))
     return {name: one for name, one in plain.items() if one is not None}
 
 
 def document_of(job: Job) -> Document:
-    """A new job's document."""
+    """Make the document of a new job."""
     # All of a pattern's names are plain ones, so they may be names of fields.
     return {
         **plain(job),
@@ -45,7 +61,7 @@ def document_of(job: Job) -> Document:
 
 
 def cancellation(now: datetime) -> list[Document]:
-    """The change of a job that is to be cancelled."""
+    """Make the change of a job that is to be cancelled."""
     return [
         {
             "$set": {
@@ -62,7 +78,7 @@ def cancellation(now: datetime) -> list[Document]:
 
 
 def job_of(document: Document, start: Start | None = None) -> Job:
-    """The job of a document; ``start`` where its own was not read."""
+    """Read the job of a document; ``start`` stands in where its own was not read."""
     found = dict(document)
     kept = found.pop("start", {})
     batch = found.pop("batch", None)
@@ -81,7 +97,7 @@ def job_of(document: Document, start: Start | None = None) -> Job:
 
 
 def _start(kept: Document) -> Start:
-    # Its bounds are those of who gives it: a filled pattern may be longer than a URL given.
+    # Not validated again: a filled pattern may be longer than a URL that a client gives.
     return Start(
         urls=tuple(kept.get("urls", ())),
         pattern=kept.get("pattern"),
@@ -94,7 +110,7 @@ def _start(kept: Document) -> Start:
     )
 
 
-#: Names of indexes, each of nothing but what is so.
+#: Names of partial indexes, of the jobs for which the field is true.
 MAKING: Final = "making"
 WATCHED: Final = "watched"
 PLACING: Final = "placing"
@@ -118,7 +134,7 @@ _INDEXES: Final = [
         name=WATCHED,
         partialFilterExpression={"watched": True},
     ),
-    # What is being cancelled has such a time, and nothing else.
+    # Only jobs that are being cancelled have this field.
     IndexModel(
         [("tenant", ASCENDING), ("sweep_at", ASCENDING), ("_id", ASCENDING)],
         name=SWEEPABLE,
@@ -157,7 +173,7 @@ _INDEXES: Final = [
         )
         for fields in ((), ("spider",), ("schedule",))
     ),
-    # What has not ended has no such time, and stays.
+    # Jobs that have not ended lack the field, and stay.
     IndexModel(
         [("ended_at", ASCENDING)],
         name="ttl",
@@ -171,12 +187,55 @@ class JobsCollection:
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
-        self._sure = False
+        self._is_indexed = False
 
     def _jobs(self) -> Collection[Document]:
-        """The jobs, with their indexes."""
         jobs = self._nodes.control("jobs")
-        if not self._sure:
+        if not self._is_indexed:
             jobs.create_indexes(_INDEXES)
-            self._sure = True
+            self._is_indexed = True
         return jobs
+
+
+def find_round_robin(
+    collection: Collection[Document],
+    match: Document,
+    due: str,
+    limit: int,
+    index: str,
+    projection: Mapping[str, bool] | None = None,
+) -> list[Document]:
+    """Find what is due of each tenant, tenants in turns, the one first that is due for longest.
+
+    The first query reads nothing but ``index``, which begins with the tenant and then ``due``.
+    """
+    pipeline: list[Document] = [
+        {"$match": {**match, "tenant": {"$gt": ""}}},
+        {"$group": {"_id": "$tenant", "due": {"$min": f"${due}"}, "n": {"$sum": 1}}},
+        {"$sort": {"due": 1, "_id": 1}},
+        {"$limit": max(limit, 1)},
+    ]
+    counts = {one["_id"]: int(one["n"]) for one in collection.aggregate(pipeline, hint=index)}
+    each = [
+        list(
+            collection.find({**match, "tenant": tenant}, projection)
+            .sort([(due, ASCENDING), ("_id", ASCENDING)])
+            .limit(share)
+            .hint(index)
+        )
+        for tenant, share in _shares(counts, limit).items()
+    ]
+    turns = chain.from_iterable(zip_longest(*each))
+    return [found for found in turns if found is not None]
+
+
+def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Divide ``limit`` among names, one after another taking one of what it has."""
+    taken: Counter[str] = Counter()
+    while limit > 0:
+        takers = [name for name, count in counts.items() if taken[name] < count][:limit]
+        if not takers:
+            break
+        taken.update(takers)
+        limit -= len(takers)
+    return taken

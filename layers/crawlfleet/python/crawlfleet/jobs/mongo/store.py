@@ -1,58 +1,31 @@
-"""Jobs of a schedule that count one another (SPEC.md B1, C2); part of :mod:`.jobs`.
+"""Change jobs in MongoDB (SPEC.md B1, B4-B6, C2, C3): each change on the condition of a state.
 
-``schedule_turns`` has a document for each schedule that has started such a job of late. Whoever
-keeps one writes there, in the transaction that counts what is open: two at once meet at it, and the
-one that is undone counts again. It has nothing to remember, so it goes after a day; whatever is
-open is known by the jobs themselves, those of older versions too.
-
-Jobs, on the home node (SPEC.md C2, C3).
-
-A job is one document, its fields as jobs.models.Job names them, and beside them::
-
-    _id       tenant/biz/name
-    open      it has not ended
-    making    it makes tasks, or has a batch open that is to be closed
-    watched   its ledger is looked at
-    sweep_at  while it is being cancelled
-    placing   it waits for a worker
-    unplaced  it has ended, as none suits it
-
-Each of these but ``open`` has an index of its own, of nothing but what is so.
-
-``batch`` is there while one is open. A start may have 8 MB of URLs, so whatever is asked often
-leaves it out: the server then sends none of it, and a change writes none of it.
+Jobs of a schedule whose overlap is limited count one another. ``schedule_turns`` has a document for
+each schedule that has started such a job of late, and whoever keeps one writes there, in the
+transaction that counts what is open: two at once meet at it, and the one that is undone counts
+again. The document carries nothing else, so it expires after a day; what is open is known by the
+jobs themselves.
 """
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import chain, zip_longest
 from typing import Any, Final
 
-import msgspec
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.jobs.expansion import shares
 from crawlfleet.jobs.models import ENDED, LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, TaskBatch
 from crawlfleet.jobs.mongo.documents import (
-    BRIEF,
-    MAKING,
     OPEN,
-    PLACING,
-    SWEEPABLE,
-    WAITING,
-    WATCHED,
     WITHOUT_START,
-    JobsCollection,
     cancellation,
     document_of,
     job_of,
     plain,
 )
-from crawlfleet.jobs.mongo.lists import JobLists, JobPlacing
+from crawlfleet.jobs.mongo.lists import JobLists
 from crawlfleet.kernel.mongo.connection import (
     TRANSACTION_SECONDS,
     Document,
@@ -63,22 +36,45 @@ from crawlfleet.kernel.mongo.connection import (
 )
 from crawlfleet.requests.mongo.documents import clean
 
-#: A turn is of use to those alone who start a job in the same moments.
-_LIFE: Final = timedelta(days=1)
+#: Only jobs that are started at the same moment need a schedule's turn.
+_TURN_LIFE: Final = timedelta(days=1)
+_OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
 
 
-class JobOverlap(JobsCollection):
-    """What ports.JobStore says of jobs that are kept in turn."""
+class MongoJobs(JobLists):
+    """The jobs of all tenants. A job that is handed in comes back with the start it has."""
 
     def __init__(
         self, nodes: MongoNodes, *, transaction_seconds: float = TRANSACTION_SECONDS
     ) -> None:
         super().__init__(nodes)
         self._transaction_seconds = transaction_seconds
-        self._sure_of_turns = False
+        self._has_turn_index = False
+
+    def create(self, job: Job) -> Job:
+        """Keep a new job; where one of its name stands, return that one and do nothing."""
+        fresh = job.as_created()
+        document = document_of(fresh)
+        with border():
+            jobs = self._jobs()
+            while True:
+                try:
+                    jobs.insert_one(document)
+                except DuplicateKeyError:
+                    found = jobs.find_one({"_id": document["_id"]})
+                    if found is not None:  # otherwise it has expired just now
+                        return job_of(found)
+                else:
+                    return fresh
 
     def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
-        """See ports.JobStore.create_in_turn."""
+        """Keep a new job of a schedule, unless ``most`` jobs of that schedule are open: then None.
+
+        Counting and keeping are one transaction. Where one of its name stands, nothing is done and
+        that one returned. With ``instead`` the open ones are cancelled in the same transaction, as
+        of this one's creation; where one of a later fire time is among them this one is too late:
+        None.
+        """
         fresh = job.as_created()
         document = document_of(fresh)
         turn = {"_id": f"{job.tenant}/{job.biz}/{job.schedule}"}
@@ -95,7 +91,7 @@ class JobOverlap(JobsCollection):
             if standing is not None:
                 return job_of(standing)
             try:
-                # Another number each time: what changes nothing would meet nobody.
+                # Another number each time: a write that changes nothing conflicts with nobody.
                 turns.update_one(
                     turn,
                     {"$set": {"at": fresh.created_at}, "$inc": {"jobs": 1}},
@@ -120,150 +116,80 @@ class JobOverlap(JobsCollection):
 
     def _turns(self) -> Collection[Document]:
         turns = self._nodes.control("schedule_turns")
-        if not self._sure_of_turns:
-            life = int(_LIFE.total_seconds())
+        if not self._has_turn_index:
+            life = int(_TURN_LIFE.total_seconds())
             turns.create_index([("at", ASCENDING)], name="ttl", expireAfterSeconds=life)
-            self._sure_of_turns = True
+            self._has_turn_index = True
         return turns
 
+    # ---- waiting for a worker
 
-def _is_late(
-    jobs: Collection[Document], going: Document, fresh: Job, session: ClientSession
-) -> bool:
-    if fresh.fire_at is None:
-        return False
-    later = {**going, "fire_at": {"$gt": fresh.fire_at}}
-    return jobs.find_one(later, projection=["_id"], hint=OPEN, session=session) is not None
+    def place(
+        self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
+    ) -> Job | None:
+        """Have a job that waits make tasks: for a pool's workers, None for any.
 
-
-log = logging.getLogger(__name__)
-
-#: What cannot be read is looked at again so much later.
-_PUT_OFF: Final = timedelta(minutes=5)
-_UNREADABLE: Final = (
-    msgspec.MsgspecError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
-_OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
-
-
-class MongoJobs(JobLists, JobPlacing, JobOverlap):
-    """ports.JobStore."""
-
-    def create(self, job: Job) -> Job:
-        """See ports.JobStore.create."""
-        fresh = job.as_created()
-        document = document_of(fresh)
+        ``worker`` has won it under the award's number; both are None where the stage has no bidding
+        any more. None where it does not wait; the winner that repeats the call gets the job.
+        """
+        key = {"_id": "/".join(job.key)}
+        won: Document = {"placed_at": now, "due_at": now, "troubles": 0}
+        for field, value in (("pool", pool), ("worker", worker), ("award", number)):
+            if value is not None:
+                won[field] = value
+        change = {
+            "$set": {**won, "state": JobState.EXPANDING.value, "placing": False, "making": True},
+            "$unset": {"trouble": "", **({"pool": ""} if pool is None else {})},
+        }
         with border():
             jobs = self._jobs()
-            while True:
-                try:
-                    jobs.insert_one(document)
-                except DuplicateKeyError:
-                    found = jobs.find_one({"_id": document["_id"]})
-                    if found is not None:  # otherwise its time came just now
-                        return job_of(found)
-                else:
-                    return fresh
+            found = jobs.find_one_and_update(
+                {**key, "placing": True},
+                change,
+                projection=WITHOUT_START,
+                return_document=ReturnDocument.AFTER,
+            )
+            if found is None and worker is not None:
+                mine = {**key, "worker": worker, "award": number}
+                found = jobs.find_one(mine, WITHOUT_START)
+        return None if found is None else job_of(found, job.start)
 
-    def get(self, tenant: str, biz: str, name: str) -> Job | None:
-        """See ports.JobStore.get."""
-        with border():
-            found = self._jobs().find_one({"_id": f"{tenant}/{biz}/{name}"})
-        return None if found is None else job_of(found)
+    def unplace(self, job: Job, why: str, now: datetime) -> bool:
+        """End a job that waits, as no worker suits it; ``why`` is its trouble, for people.
 
-    def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.expandable."""
-        return self._round_robin(MAKING, limit, now, {MAKING: True})
-
-    def watched(
-        self,
-        limit: int,
-        now: datetime | None = None,
-        states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
-    ) -> list[Job]:
-        """See ports.JobStore.watched."""
-        wanted = {"$in": [state.value for state in states]}
-        return self._round_robin(WATCHED, limit, now, {WATCHED: True, "state": wanted})
-
-    def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.sweepable."""
-        return self._round_robin(SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
-
-    def swept(
-        self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
-    ) -> None:
-        """See ports.JobStore.swept."""
-        match = {"_id": "/".join(job.key), "state": JobState.CANCELLING.value}
-        with border():
-            self._jobs().update_one(match, _seen({"looked_at": now, "sweep_at": again_at}, trouble))
-
-    def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.placing."""
-        return self._round_robin(PLACING, limit, now, {PLACING: True})
-
-    def waiting(self, before: datetime, limit: int) -> list[Job]:
-        """See ports.JobStore.waiting."""
-        came = {PLACING: True, "created_at": {"$lte": before}}
-        return self._round_robin(WAITING, limit, None, came, "created_at")
-
-    def _round_robin(
-        self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
-    ) -> list[Job]:
-        """Some of each tenant that has any, the one first whose has been due for longest.
-
-        The first look reads nothing but the index, which has only what is to be done.
+        False where it does not wait any more.
         """
-        if now is not None:
-            match = {**match, due: {**match.get(due, {}), "$lte": now}}
+        change = {
+            "$set": {
+                "state": JobState.UNPLACED.value,
+                "trouble": clean(why, LONGEST_REFUSAL),
+                "troubles": 0,
+                "ended_at": now,
+                "open": False,
+                "placing": False,
+                "unplaced": True,
+            },
+            "$unset": {"due_at": ""},
+        }
         with border():
-            jobs = self._jobs()
-            pipeline: list[Document] = [
-                {"$match": {**match, "tenant": {"$gt": ""}}},
-                {"$group": {"_id": "$tenant", "due": {"$min": f"${due}"}, "n": {"$sum": 1}}},
-                {"$sort": {"due": 1, "_id": 1}},
-                {"$limit": max(limit, 1)},
-            ]
-            tenants = {
-                found["_id"]: int(found["n"]) for found in jobs.aggregate(pipeline, hint=index)
-            }
-            each = [
-                list(
-                    jobs.find({**match, "tenant": tenant}, BRIEF)
-                    .sort([(due, ASCENDING), ("_id", ASCENDING)])
-                    .limit(share)
-                    .hint(index)
-                )
-                for tenant, share in shares(tenants, limit).items()
-            ]
-        turns = chain.from_iterable(zip_longest(*each))
-        return self._readable([found for found in turns if found is not None], now, due)[:limit]
+            match = {"_id": "/".join(job.key), "placing": True}
+            return bool(self._jobs().update_one(match, change).modified_count)
 
-    def _readable(self, documents: list[Document], now: datetime | None, due: str) -> list[Job]:
-        """Jobs as they were put; what another release has written otherwise is nobody's hindrance.
+    def note_lowered(self, job: Job, lowered: int) -> None:
+        """Note how often the demand of a job that waits was lowered; it never shrinks."""
+        with border():
+            match = {"_id": "/".join(job.key), "placing": True}
+            self._jobs().update_one(match, {"$max": {"lowered": lowered}})
 
-        It would be the first of its tenant in each round, and so is put off.
-        """
-        jobs: list[Job] = []
-        unread: list[str] = []
-        for document in documents:
-            try:
-                jobs.append(job_of(document))
-            except _UNREADABLE as error:
-                unread.append(document["_id"])
-                why = {"id": document["_id"], "reason": str(error)[:LONGEST_REFUSAL]}
-                log.warning("a job cannot be read", extra=why)
-        if unread and now is not None:
-            match = {"_id": {"$in": unread}, due: {"$lte": now}}
-            with border():
-                self._jobs().update_many(match, {"$set": {due: now + _PUT_OFF}})
-        return jobs
+    # ---- tasks
 
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
-        """See ports.JobStore.open_batch."""
+        """Write down which tasks come next.
+
+        On the condition that the job still expands, has expanded just up to ``batch.first``, and
+        has no batch open. Returns the job as it stands then, perhaps with another one's batch to go
+        on with; None where it is gone.
+        """
         match = {
             "state": JobState.EXPANDING.value,
             "expanded": batch.first,
@@ -280,9 +206,14 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
         refused: int = 0,
         reasons: Sequence[str] = (),
     ) -> Job | None:
-        """See ports.JobStore.close_batch."""
+        """Close a batch whose tasks are stored; after the last one the job runs.
+
+        ``refused`` of them are no requests, for ``reasons``. The second to close changes nothing. A
+        job that is being cancelled closes its batch, too, and opens no other. Returns the job as it
+        stands, None where it is gone.
+        """
         expanded = batch.first + len(batch.ids)
-        reported = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
+        texts = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
         is_over: Document = {
             "$and": [
                 {"$eq": ["$state", JobState.EXPANDING.value]},
@@ -295,7 +226,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
                 {"$gt": ["$size", expanded]},
             ]
         }
-        # All of these are worked out of what stood before.
+        # Every expression sees the values from before the change.
         change: list[Document] = [
             {
                 "$set": {
@@ -303,7 +234,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
                     "refused": {"$add": ["$refused", refused]},
                     "refusals": {
                         "$slice": [
-                            {"$concatArrays": ["$refusals", {"$literal": reported}]},
+                            {"$concatArrays": ["$refusals", {"$literal": texts}]},
                             MOST_REFUSALS,
                         ]
                     },
@@ -317,8 +248,10 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
         ]
         return self._changed(job, {"batch.first": batch.first}, change)
 
+    # ---- rounds and the end
+
     def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
-        """See ports.JobStore.cancel."""
+        """Begin to cancel a job that has not ended; return the job as it stands, None if none."""
         cancelled = JobState.CANCELLING.value
         match: Document = {
             "_id": f"{tenant}/{biz}/{name}",
@@ -328,7 +261,19 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
             self._jobs().update_one(match, cancellation(now))
         return self.get(tenant, biz, name)
 
-    def look(
+    def swept(
+        self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
+    ) -> None:
+        """Note that a job that is being cancelled was swept, and when it is again, or its trouble.
+
+        This says nothing of when its open batch is closed.
+        """
+        match = {"_id": "/".join(job.key), "state": JobState.CANCELLING.value}
+        with border():
+            seen = {"looked_at": now, "sweep_at": again_at}
+            self._jobs().update_one(match, _with_trouble(seen, trouble))
+
+    def reschedule(
         self,
         job: Job,
         now: datetime,
@@ -336,16 +281,26 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
         again_at: datetime | None = None,
         left: int | None = None,
     ) -> None:
-        """See ports.JobStore.look."""
+        """Note that a job was looked at now, and why it does not go on.
+
+        It is due again at ``again_at``, or at once, behind all others. ``left`` of its tasks were
+        open, None where nobody counted. No effect on a job that has ended, or that somebody has
+        begun to cancel since ``job`` was read.
+        """
         seen: Document = {"looked_at": now, "due_at": again_at or now, "left": left}
         cancelling = JobState.CANCELLING.value
         state = cancelling if job.state is JobState.CANCELLING else {"$ne": cancelling}
         match = {"_id": "/".join(job.key), "open": True, "state": state}
         with border():
-            self._jobs().update_one(match, _seen(seen, trouble))
+            self._jobs().update_one(match, _with_trouble(seen, trouble))
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
-        """See ports.JobStore.end."""
+        """End a job with its tasks counted by their end; the TTL removes it ``JOB_LIFE`` later.
+
+        On the condition that it is in the state that ``job`` says, that it has no batch open, whose
+        tasks may not all be stored, and that no retry has begun since: its ledger was read before.
+        False where that is not so, or it has ended.
+        """
         match = {
             "_id": "/".join(job.key),
             "open": True,
@@ -371,7 +326,7 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
             return bool(self._jobs().update_one(match, change).modified_count)
 
     def _changed(self, job: Job, match: Document, change: Any) -> Job | None:
-        """The job as it stands after the change, or where ``match`` keeps from it without."""
+        """Change a job where ``match`` holds; return it as it stands, changed or not."""
         key = {"_id": "/".join(job.key)}
         with border():
             jobs = self._jobs()
@@ -384,9 +339,17 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
         return None if found is None else job_of(found, job.start)
 
 
-def _seen(seen: Document, trouble: str | None) -> Document:
-    """The change that a look makes."""
+def _is_late(
+    jobs: Collection[Document], going: Document, fresh: Job, session: ClientSession
+) -> bool:
+    if fresh.fire_at is None:
+        return False
+    later = {**going, "fire_at": {"$gt": fresh.fire_at}}
+    return jobs.find_one(later, projection=["_id"], hint=OPEN, session=session) is not None
+
+
+def _with_trouble(seen: Document, trouble: str | None) -> Document:
     if trouble is None:
         return {"$set": {**seen, "troubles": 0}, "$unset": {"trouble": ""}}
-    reported = clean(trouble, LONGEST_REFUSAL)
-    return {"$set": {**seen, "trouble": reported}, "$inc": {"troubles": 1}}
+    text = clean(trouble, LONGEST_REFUSAL)
+    return {"$set": {**seen, "trouble": text}, "$inc": {"troubles": 1}}

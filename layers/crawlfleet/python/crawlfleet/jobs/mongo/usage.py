@@ -1,4 +1,4 @@
-"""Runs and demands, on the home node (SPEC.md B3, B10).
+"""Keep runs and demands on the home node of MongoDB (SPEC.md B3, B10).
 
 ``runs`` and ``demands`` have one document a job and a spider, ``run_parts`` one for each worker's
 part of a job, until its run is closed. A run is closed, and the demand changed, in one transaction.
@@ -15,7 +15,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.jobs.usage import RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord, was_closed
+from crawlfleet.jobs.models import RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord
 from crawlfleet.kernel.mongo.connection import (
     Document,
     MetAnotherError,
@@ -40,14 +40,17 @@ _TTL: Final = int(RUN_LIFE.total_seconds())
 
 
 class MongoDemands:
-    """ports.DemandStore."""
+    """Demands and runs of all tenants."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
-        self._sure = False
+        self._is_indexed = False
 
     def add_run(self, parts: Sequence[RunPart], now: datetime) -> None:
-        """See ports.DemandStore.add_run."""
+        """Keep what workers have measured of runs; a part replaces its earlier version.
+
+        So it may be repeated. Kept for a month after the last time.
+        """
         if not parts:
             return
         with border():
@@ -68,7 +71,7 @@ class MongoDemands:
             )
 
     def measured(self, tenant: str, biz: str, job: str) -> RunFigures:
-        """See ports.DemandStore.measured: summed up there, as there may be thousands of parts."""
+        """Sum up the parts of a job in MongoDB, as there may be thousands; nothing without any."""
         stages: list[Document] = [
             {"$match": {"run": _key(tenant, biz, job)}},
             {
@@ -88,7 +91,11 @@ class MongoDemands:
         return RunFigures()
 
     def end_run(self, run: RunRecord) -> None:
-        """See ports.DemandStore.end_run."""
+        """Keep that a run has ended, to be closed later; until it is, the last call counts.
+
+        A closed one is open again where its job was retried since (``retries``): its figures and
+        whether it was learnt from stay. Otherwise nothing changes.
+        """
         end = _document(run)
         first = {name: end.pop(name) for name in ("figures", "learnt_at")}
         match = {
@@ -96,25 +103,28 @@ class MongoDemands:
             "$or": [{"closed": False}, {"retries": {"$lt": run.retries}}],
         }
         change = {"$set": {**end, "closed": False}, "$setOnInsert": first}
-        with border(), suppress(DuplicateKeyError):  # it is closed, and was not retried since
+        with border(), suppress(DuplicateKeyError):  # closed, and not retried since
             self._at("runs").update_one(match, change, upsert=True)
 
     def forget_end(self, run: RunRecord) -> None:
-        """See ports.DemandStore.forget_end."""
+        """Withdraw an end, unless the run is closed or ended at another time.
+
+        One that was closed before is closed again.
+        """
         match = {
             "_id": _key(run.tenant, run.biz, run.job),
             "closed": False,
             "ended_at": run.ended_at,
         }
         with border():
-            if was_closed(run):
+            if run.was_closed:
                 change = {"$set": {"closed": True, "retries": run.retries - 1}}
                 self._at("runs").update_one(match, change)
             else:
                 self._at("runs").delete_one(match)
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
-        """See ports.DemandStore.tenants_to_learn."""
+        """List tenants that have unclosed runs which ended before a moment."""
         stages: list[Document] = [
             {"$match": {"closed": False, "ended_at": {"$lt": before}}},
             {"$group": {"_id": "$tenant"}},
@@ -124,7 +134,7 @@ class MongoDemands:
             return sorted(one["_id"] for one in found)
 
     def to_learn(self, tenant: str, before: datetime, limit: int) -> list[RunRecord]:
-        """See ports.DemandStore.to_learn."""
+        """List such runs of one tenant, the longest ended first."""
         with border():
             found = (
                 self._at("runs")
@@ -136,7 +146,12 @@ class MongoDemands:
             return [_run(one) for one in found]
 
     def close_run(self, run: RunRecord, known: JobDemand, learnt: JobDemand | None) -> bool:
-        """See ports.DemandStore.close_run."""
+        """Close a run with its figures, and keep what was learnt from it, both or none.
+
+        On the condition that the run is open, with this end, and that the demand has as many runs
+        as ``known`` (0: there is none yet), for which ``learnt`` is kept; None leaves it alone.
+        False where one of both has changed: nothing is written then. Its parts are removed.
+        """
         runs, demands, parts = self._at("runs"), self._at("demands"), self._at("run_parts")
         key = _key(run.tenant, run.biz, run.job)
         of_spider = _key(known.tenant, known.biz, known.spider)
@@ -160,7 +175,7 @@ class MongoDemands:
                     demands.replace_one(
                         {"_id": of_spider}, _document(learnt), upsert=True, session=session
                     )
-                except DuplicateKeyError as error:  # another's first run, learnt this moment
+                except DuplicateKeyError as error:  # another one's first run, learnt just now
                     raise MetAnotherError from error
             return True
 
@@ -168,18 +183,18 @@ class MongoDemands:
             client = self._nodes.control("runs").database.client
             if not in_transaction(client, write):
                 return False
-            # Whoever dies before this leaves parts that nobody asks for, and that go in a month.
+            # A crash before this leaves parts that nobody reads, and that expire in a month.
             parts.delete_many({"run": key})
         return True
 
     def get(self, tenant: str, biz: str, spider: str) -> JobDemand | None:
-        """See ports.DemandStore.get."""
+        """Get what the runs of a spider have taken, or None where there was none."""
         with border():
             found = self._at("demands").find_one({"_id": _key(tenant, biz, spider)})
         return None if found is None else _demand(found)
 
     def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[JobDemand]:
-        """See ports.DemandStore.of_biz."""
+        """List demands by the spider's name, beginning after a name."""
         match: Document = {"tenant": tenant, "biz": biz}
         if after is not None:
             match["spider"] = {"$gt": after}
@@ -188,13 +203,13 @@ class MongoDemands:
             return [_demand(one) for one in found]
 
     def run(self, tenant: str, biz: str, job: str) -> RunRecord | None:
-        """See ports.DemandStore.run."""
+        """Get the run of a job that has ended, or None."""
         with border():
             found = self._at("runs").find_one({"_id": _key(tenant, biz, job)})
         return None if found is None else _run(found)
 
     def _at(self, name: str) -> Collection[Document]:
-        if not self._sure:
+        if not self._is_indexed:
             self._nodes.control("runs").create_indexes(
                 [
                     IndexModel(
@@ -219,7 +234,7 @@ class MongoDemands:
                     )
                 ]
             )
-            self._sure = True
+            self._is_indexed = True
         return self._nodes.control(name)
 
 

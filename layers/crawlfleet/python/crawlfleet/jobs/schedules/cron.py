@@ -1,4 +1,4 @@
-"""When a schedule fires (SPEC.md B1): cron lines in a time zone.
+"""Compute when a schedule fires (SPEC.md B1): a cron line in a time zone.
 
 Daylight saving is handled as Debian's cron does: no fire time is skipped or run twice.
 """
@@ -18,24 +18,24 @@ from msgspec.structs import replace
 from crawlfleet.jobs.schedules.models import Missed, Overlap, Run, Schedule
 from crawlfleet.kernel.errors import Problem
 
-#: What a line says, in this order.
+#: The fields of a line, in their order.
 _FIELDS: Final = ("minute", "hour", "day of the month", "month", "day of the week")
 
 #: Fire times that wait for the ones before them under ``overlap: queue``; the latest ones do.
 QUEUED_FIRES: Final = 60
-#: How far back the latest fire times are looked for, step by step: each step costs at most some
-#: dozen times what it finds, whatever the line, however long nobody has looked.
+#: How far back the latest fire times are searched, step by step: each step costs at most some
+#: dozen times what it finds, whatever the line and however long ago the last tick was.
 _BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 24, 32 * 24, 366 * 24, 8 * 366 * 24))
 
-#: After a shift of clocks the library may overstep times for so long.
-_OVERSTEPPED_SECONDS: Final = 7_200
+#: For so long after a shift of clocks the library may skip fire times.
+_SKIPPED_SECONDS: Final = 7_200
 
 
 class Due(NamedTuple):
-    """Fire times to be dealt with now, oldest first.
+    """Fire times that are due, oldest first.
 
     ``passed`` is how the missed ones before were passed over, for people; "" where none was.
-    ``resume_at`` is the first fire time that still counts where there is none to be dealt with.
+    ``resume_at`` is the first fire time that still counts where none is due.
     """
 
     fires: list[datetime]
@@ -44,7 +44,7 @@ class Due(NamedTuple):
 
 
 def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
-    """What is wrong with a cron line and a time zone; empty when nothing is."""
+    """Find what is wrong with a cron line and a time zone."""
     found = []
     zone = None
     if time_zone in _zones():
@@ -66,13 +66,13 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
 
 @lru_cache(maxsize=1)
 def _zones() -> frozenset[str]:
-    """The zones of the IANA's database, the same on every machine: a machine's own has others."""
+    """Load the IANA's zones from our package: those of a machine differ."""
     listed = files("tzdata").joinpath("zones").read_text(encoding="utf-8")
     return frozenset(listed.split()) - {"Factory"}
 
 
 def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
-    """Fire times later than ``after``, in UTC, ascending; it ends where fifty years have none."""
+    """Yield fire times later than ``after``, in UTC, ascending, until fifty years have none."""
     zone = ZoneInfo(schedule.time_zone)
     last, line = after, CronSim(schedule.cron, after.astimezone(zone))
     while (local := next(line, None)) is not None:
@@ -80,7 +80,7 @@ def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
         if found <= last:
             # In the hour that clocks go through twice the library begins with the first time.
             continue
-        early = _overstepped(schedule.cron, zone, last, found)
+        early = _skipped(schedule.cron, zone, last, found)
         if early is not None:
             found, line = early, CronSim(schedule.cron, early.astimezone(zone))
         last = found
@@ -88,15 +88,15 @@ def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
 
 
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
-    """The first fire time later than ``after``, in UTC; None if there is none in fifty years."""
+    """Return the first fire time later than ``after``, in UTC; None if fifty years have none."""
     return next(fires_after(schedule, after), None)
 
 
 def due_at(schedule: Schedule, fire_at: datetime) -> datetime:
-    """When a fire time is due: up to ``jitter_seconds`` later, but before the one after it.
+    """Add the jitter to a fire time: up to ``jitter_seconds``, but before the next fire time.
 
-    It follows from the schedule's name and the fire time alone, so whoever computes it, and
-    whenever, finds the same; schedules of one cron line are spread.
+    It follows from the schedule's name and the fire time alone, so it is always the same, and
+    schedules of one cron line are spread.
     """
     if not schedule.jitter_seconds:
         return fire_at
@@ -110,18 +110,18 @@ def due_at(schedule: Schedule, fire_at: datetime) -> datetime:
 
 
 def planned(schedule: Schedule, fire_at: datetime | None) -> Schedule:
-    """The schedule with this as the fire time that comes next."""
+    """Set the next fire time of a schedule."""
     next_at = None if fire_at is None else due_at(schedule, fire_at)
     return replace(schedule, fire_at=fire_at, next_at=next_at)
 
 
 def fires_due(schedule: Schedule, now: datetime, limit: int, since: datetime | None = None) -> Due:
-    """Fire times from ``fire_at`` up to now that are to be dealt with.
+    """List the fire times from ``fire_at`` up to now that still count.
 
     With ``missed: latest`` it is the last of them; with ``skip`` those that are not too late; with
     ``all`` each, of which :data:`QUEUED_FIRES` wait where they queue. At most ``limit``, the rest
-    next time. ``since`` is from when on schedulers have run and not come to it: what had not been
-    too late by then is not too late.
+    next time. Since ``since`` schedulers have run and not come to it: what had not been too late by
+    then is not too late.
     """
     first = schedule.fire_at
     if first is None or schedule.next_at is None or schedule.next_at > now:
@@ -137,7 +137,7 @@ def fires_due(schedule: Schedule, now: datetime, limit: int, since: datetime | N
 
 
 def preview(schedule: Schedule, now: datetime, count: int) -> list[Run]:
-    """The next runs of a schedule, as if it were enabled, from the fire time that is open on."""
+    """List the next runs of a schedule, as if it were enabled, from its open fire time on."""
     zone = ZoneInfo(schedule.time_zone)
     first = schedule.fire_at or next_fire(schedule, now)
     if first is None:
@@ -156,14 +156,14 @@ def preview(schedule: Schedule, now: datetime, count: int) -> list[Run]:
     ]
 
 
-def _overstepped(cron: str, zone: ZoneInfo, last: datetime, found: datetime) -> datetime | None:
-    """The first fire time that the library has overstepped from one to the next; usually None.
+def _skipped(cron: str, zone: ZoneInfo, last: datetime, found: datetime) -> datetime | None:
+    """Return the first fire time that the library has skipped between two; usually None.
 
-    It goes through the hours of a day in steps of an hour, so it oversteps times after clocks have
-    been shifted by less than one (on Lord Howe Island by half of one), also where it began after
-    that: those minutes are gone through one by one.
+    It goes through a day in steps of an hour, so it skips times after clocks were shifted by less
+    (on Lord Howe Island by half an hour), also where it began after that: those minutes are tried
+    one by one.
     """
-    begin = last - timedelta(seconds=_OVERSTEPPED_SECONDS)
+    begin = last - timedelta(seconds=_SKIPPED_SECONDS)
     offset = _offset(begin.astimezone(zone))
     if (_offset(found.astimezone(zone)) - offset) % 3_600 == 0:
         return None
@@ -172,7 +172,7 @@ def _overstepped(cron: str, zone: ZoneInfo, last: datetime, found: datetime) -> 
         middle = (low + high) // 2
         same = _offset(datetime.fromtimestamp(middle, zone)) == offset
         low, high = (middle, high) if same else (low, middle)
-    for second in range(high, min(high + _OVERSTEPPED_SECONDS, int(found.timestamp())), 60):
+    for second in range(high, min(high + _SKIPPED_SECONDS, int(found.timestamp())), 60):
         moment = datetime.fromtimestamp(second, UTC)
         before = (moment - timedelta(seconds=1)).astimezone(zone)
         if moment > last and next(CronSim(cron, before)).astimezone(UTC) == moment:
@@ -187,19 +187,19 @@ def _from(schedule: Schedule, first: datetime) -> Iterator[datetime]:
 def _due(
     schedule: Schedule, fires: Iterator[datetime], now: datetime, limit: int | None = None
 ) -> list[datetime]:
-    """Those of consecutive fire times whose time has come, the first ``limit`` of them."""
+    """Take the consecutive fire times that are due, the first ``limit`` of them."""
     past = takewhile(lambda fire: fire <= now, fires)
     found = list(past if limit is None else islice(past, limit + 1))
     if limit is not None and len(found) > limit:
         return found[:limit]
-    # Whatever another one follows is due: its jitter ends before that one.
+    # Every one but the last is due: its jitter ends before the next one.
     if found and due_at(schedule, found[-1]) > now:
         found.pop()
     return found
 
 
 def _latest(schedule: Schedule, first: datetime, now: datetime, count: int) -> Due:
-    """The last ``count`` of them, without going through all of a long time."""
+    """Take the last ``count`` of them, without going through all of a long time."""
     for back in _BACK:
         if now - back <= first:
             break
@@ -212,26 +212,26 @@ def _latest(schedule: Schedule, first: datetime, now: datetime, count: int) -> D
 def _kept(first: datetime, kept: list[datetime]) -> Due:
     if not kept or kept[0] <= first:
         return Due(kept)
-    return Due(kept, f"fire times from {_said(first)} on, before this one, were passed over")
+    return Due(kept, f"fire times from {_utc(first)} on, before this one, were passed over")
 
 
 def _in_time(
     schedule: Schedule, first: datetime, now: datetime, limit: int, since: datetime
 ) -> Due:
-    """Those that are late by no more than the tolerance."""
+    """Take those that are late by no more than the tolerance."""
     oldest = since - timedelta(seconds=schedule.tolerance_seconds)
     if due_at(schedule, first) >= oldest:
         return Due(_due(schedule, _from(schedule, first), now, limit))
     after = max(first, oldest - timedelta(seconds=schedule.jitter_seconds + 1))
     fires = (fire for fire in fires_after(schedule, after) if due_at(schedule, fire) >= oldest)
     resume_at = next(fires, None)
-    passed = f"{_said(first)} was late by more than {schedule.tolerance_seconds} seconds"
+    passed = f"{_utc(first)} was late by more than {schedule.tolerance_seconds} seconds"
     if resume_at is None:
         return Due([], passed)
     return Due(_due(schedule, _from(schedule, resume_at), now, limit), passed, resume_at)
 
 
-def _said(moment: datetime) -> str:
+def _utc(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 

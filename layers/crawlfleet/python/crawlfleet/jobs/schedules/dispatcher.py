@@ -1,20 +1,16 @@
-"""A fire of a schedule (SPEC.md B1, C2): its job is started, unless an earlier one is in the way.
+"""Run schedules (SPEC.md B1, C2): each due fire time becomes a job, once.
 
-A fire time's job has a name of its own, so whoever fires it again, late or at once, finds it. What
-is in its way is counted in one step with keeping it, and cancelled in the same step where the job
-takes its place: fires and runs by hand that meet come one after the other.
-
-A cron tick (SPEC.md B1): each fire time of a due schedule becomes a job, once.
-
-The job comes first, under a name that the fire time has, then the schedule goes on to its next fire
-time. Whoever comes second, or comes back after a crash, finds the job and goes on from there.
+The job comes first, under a name that follows from the fire time; then the schedule advances to its
+next fire time. Whoever comes second, or goes on after a crash, finds the job and advances from
+there. The open jobs of a schedule are counted, and cancelled where its new job replaces them, in
+the transaction that keeps the new job: fires and runs by hand that meet come one after the other.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -22,9 +18,9 @@ from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.jobs.models import Job, JobOrder
 from crawlfleet.jobs.schedules.cron import Due, fires_due, next_fire, planned
-from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule, ScheduleStore
+from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule
+from crawlfleet.jobs.service import JobStarter, OverlapLimit
 from crawlfleet.jobs.spiders.models import Start
-from crawlfleet.jobs.starting import OverlapLimit, StartingPorts, overlap_reason, start_job
 from crawlfleet.kernel.errors import (
     ConflictError,
     CrawlfleetError,
@@ -36,79 +32,23 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.submission.admission import fire_name, run_now_name
 
+if TYPE_CHECKING:
+    from crawlfleet.jobs.schedules.mongo import MongoSchedules
+
 #: Jobs of one schedule that may be open at once, whatever its overlap policy. Where that is
 #: ``ALLOW``, those that are started at the same moment may each be one more.
 OPEN_JOBS: Final = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FiringPorts:
-    """What running schedules needs of the world."""
-
-    schedules: ScheduleStore
-    starting: StartingPorts
-
-
-def fire(
-    ports: FiringPorts, tree: Tree, schedule: Schedule, fire_at: datetime, now: datetime
-) -> Outcome:
-    """Start the job of a fire time, or say why there is none (yet).
-
-    Raises:
-        CrawlfleetError: it cannot be started, as its biz, rule or spider is gone, or a part down.
-    """
-    biz_of(tree, schedule.tenant, schedule.biz)
-    name = fire_name(schedule.name, fire_at)
-
-    def outcome(kind: OutcomeKind, why: str = "", job: str | None = None) -> Outcome:
-        return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why)
-
-    # How many are open comes first: one that is this fire's own is then found by its name.
-    others = _others(ports, schedule)
-    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
-    if job is None:
-        order = _order(schedule, name, "schedule", fire_at)
-        try:
-            job = _start(ports, tree, schedule, order, now, others)
-        except ConflictError as error:
-            skips = schedule.overlap is Overlap.SKIP
-            return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
-        except QuotaExceededError as error:
-            return outcome(OutcomeKind.WAITING, str(error))
-    if job.schedule != schedule.name:
-        return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
-    return outcome(OutcomeKind.STARTED, job=name)
-
-
-def run_now(
-    ports: FiringPorts, tree: Tree, schedule: Schedule, key: str | None, now: datetime
-) -> Job:
-    """Start a job of a schedule beside its fire times; the one that was under this key before.
-
-    Raises:
-        ConflictError: an earlier job has not ended, and the schedule runs none beside another; or
-            a job of others has its name.
-        CrawlfleetError: it cannot be started.
-    """
-    biz_of(tree, schedule.tenant, schedule.biz)
-    name = run_now_name(schedule.name, key, now)
-    others = _others(ports, schedule)
-    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
-    if job is None:
-        order = _order(schedule, name, "run_now", None)
-        job = _start(ports, tree, schedule, order, now, others)
-    if job.schedule != schedule.name:
-        raise ConflictError(f"a job of others has the name {name}")
-    return job
-
-
-def _others(ports: FiringPorts, schedule: Schedule) -> OverlapLimit:
-    alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
-    return OverlapLimit(
-        open=ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
-        most=1 if alone else OPEN_JOBS,
-        instead=schedule.overlap is Overlap.REPLACE,
-    )
+#: Seconds of a tick that are left to others, should a node not answer, schedule by schedule.
+MARGIN_SECONDS: Final = 60.0
+#: Seconds of a tick for schedules: jobs are to be cancelled, expanded and ended, too.
+BUDGET_SECONDS: Final = 30.0
+#: Schedules read at once, and missed fire times created for one of them in a tick.
+SCHEDULES_A_PAGE: Final = 200
+FIRES_A_TICK: Final = 60
+#: Until a schedule that begins to wait, or that a store has failed, is due again: the next tick.
+SOON: Final = timedelta(seconds=30)
+#: The same where somebody has to fix something first.
+LATER: Final = timedelta(minutes=5)
 
 
 def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> JobOrder:
@@ -128,91 +68,19 @@ def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> 
     )
 
 
-def _start(
-    ports: FiringPorts,
-    tree: Tree,
-    schedule: Schedule,
-    order: JobOrder,
-    now: datetime,
-    others: OverlapLimit,
-) -> Job:
-    """Start a job of a schedule, unless others are in its way.
-
-    They are counted once more when it is kept; ``ALLOW``, which leaves no job out for one that came
-    at the same moment, is spared that transaction.
-
-    Raises:
-        ConflictError: others are in its way.
-        CrawlfleetError: it cannot be started.
-    """
-    if others.open >= others.most:
-        key = schedule.tenant, schedule.biz, schedule.name
-        raise ConflictError(overlap_reason(ports.starting.jobs, *key))
-    if order.spider is not None:
-        # A version that jobs name may outlive its spider; a schedule must not go on with it.
-        newest = ports.starting.spiders.get(schedule.tenant, schedule.biz, order.spider)
-        if newest is None:
-            raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
-    counts = schedule.overlap is not Overlap.ALLOW
-    return start_job(ports.starting, tree, order, now, others=others if counts else None)
+def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
+    """Describe an error to the schedule's owner; what is ours stays in our log."""
+    rejected = isinstance(error, RejectedError)
+    why = str(error)[:1_000] if rejected else "a part of the platform has failed"
+    return Outcome(kind=OutcomeKind.FAILED, fire_at=fire_at, at=now, why=why)
 
 
-#: The tick has other things to do than to wait for a silent node, schedule by schedule.
-MARGIN_SECONDS: Final = 60.0
-#: Schedules have so long of a tick: jobs are to be cancelled, made and ended, too.
-BUDGET_SECONDS: Final = 30.0
-#: Schedules read at once, and missed fire times created for one of them in a tick.
-SCHEDULES_A_PAGE: Final = 200
-FIRES_A_TICK: Final = 60
-#: Until a schedule that begins to wait, or that a part has failed, is looked at again: the next
-#: tick.
-SOON: Final = timedelta(seconds=30)
-#: The same where somebody has to mend something first. It goes behind others meanwhile.
-LATER: Final = timedelta(minutes=5)
+def _pause(error: Exception) -> timedelta:
+    return SOON if isinstance(error, CrawlfleetError) and error.retryable else LATER
 
 
-def run_due(
-    ports: FiringPorts,
-    tree: Tree,
-    now: datetime,
-    time_left: Callable[[], float],
-    *,
-    page: int = SCHEDULES_A_PAGE,
-    clock: Callable[[], float] = monotonic,
-) -> int:
-    """Start the jobs of every due schedule; returns how many fire times have theirs now.
-
-    A schedule that cannot be run (its biz, rule or spider is gone, a part is down) is told of
-    in a warning and in its last outcome, and does not keep others from running. Tenants have
-    their turns. What there is no time for stays due, and is not late for that. So many
-    schedules are read at once as ``page`` says; ``clock`` measures what they have of a tick.
-    """
-    fires, time_for = 0, _Time(time_left, clock)
-    since = ports.schedules.begin_scan(now)
-    seen: set[tuple[str, str, str]] = set()
-    stay: set[tuple[str, str, str]] = set()
-    while not time_for.is_up:
-        listed = ports.schedules.due(now, page + len(stay))
-        fresh = [due for due in listed if due.key not in seen]
-        again = {due.key for due in listed} & seen
-        if not fresh and again <= stay:
-            ports.schedules.end_scan()
-            break
-        # Those that have more to run, or could not go on, stay due until the next tick.
-        stay |= again
-        for due in fresh:
-            if not time_for.more():
-                break
-            seen.add(due.key)
-            try:
-                fires += _Fires(ports, tree, due, now, since).run(time_for)
-            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                warn(f"schedule {'/'.join(due.key)} could not go on", error)
-    return fires
-
-
-class _Time:
-    """Of a tick, what schedules have. Once it is up it stays so."""
+class _TimeBudget:
+    """The time of a tick that schedules have; once it is up it stays so."""
 
     def __init__(self, time_left: Callable[[], float], clock: Callable[[], float]) -> None:
         self._left, self._clock = time_left, clock
@@ -225,24 +93,153 @@ class _Time:
         return not self.is_up
 
 
-class _Fires:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRunner:
+    """The service that fires schedules, in time and by hand."""
+
+    schedules: "MongoSchedules"
+    starter: JobStarter
+
+    def run_due(
+        self,
+        tree: Tree,
+        now: datetime,
+        time_left: Callable[[], float],
+        *,
+        page: int = SCHEDULES_A_PAGE,
+        clock: Callable[[], float] = monotonic,
+    ) -> int:
+        """Start the jobs of every due schedule, and return how many.
+
+        A schedule that cannot be run (its biz, rule or spider is gone, a store is away) is logged,
+        says so in its last outcome, and delays no other. Tenants alternate. What there is no time
+        for stays due, and is not late for that. ``page`` schedules are read at once; ``clock``
+        measures what they have of a tick.
+        """
+        fires, time_for = 0, _TimeBudget(time_left, clock)
+        since = self.schedules.begin_scan(now)
+        seen: set[tuple[str, str, str]] = set()
+        stay: set[tuple[str, str, str]] = set()
+        while not time_for.is_up:
+            listed = self.schedules.due(now, page + len(stay))
+            fresh = [due for due in listed if due.key not in seen]
+            again = {due.key for due in listed} & seen
+            if not fresh and again <= stay:
+                self.schedules.end_scan()
+                break
+            # Schedules with more to run, or that could not go on, stay due until the next tick.
+            stay |= again
+            for due in fresh:
+                if not time_for.more():
+                    break
+                seen.add(due.key)
+                try:
+                    fires += _DueFires(self, tree, due, now, since).run(time_for)
+                except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                    warn(f"schedule {'/'.join(due.key)} could not go on", error)
+        return fires
+
+    def fire(self, tree: Tree, schedule: Schedule, fire_at: datetime, now: datetime) -> Outcome:
+        """Start the job of a fire time, or say why there is none (yet).
+
+        Raises:
+            CrawlfleetError: its biz, rule or spider is gone, or a store does not answer.
+        """
+        biz_of(tree, schedule.tenant, schedule.biz)
+        name = fire_name(schedule.name, fire_at)
+
+        def outcome(kind: OutcomeKind, why: str = "", job: str | None = None) -> Outcome:
+            return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why)
+
+        # Counted first: an open job that is this fire's own is then found by its name.
+        limit = self._limit(schedule)
+        job = self.starter.jobs.get(schedule.tenant, schedule.biz, name)
+        if job is None:
+            order = _order(schedule, name, "schedule", fire_at)
+            try:
+                job = self._start(tree, schedule, order, now, limit)
+            except ConflictError as error:
+                skips = schedule.overlap is Overlap.SKIP
+                return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
+            except QuotaExceededError as error:
+                return outcome(OutcomeKind.WAITING, str(error))
+        if job.schedule != schedule.name:
+            return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
+        return outcome(OutcomeKind.STARTED, job=name)
+
+    def run_now(self, tree: Tree, schedule: Schedule, key: str | None, now: datetime) -> Job:
+        """Start a job of a schedule beside its fire times, once under an idempotency key.
+
+        Raises:
+            ConflictError: the schedule has as many open jobs as it may, or its name is taken.
+            CrawlfleetError: it cannot be started.
+        """
+        biz_of(tree, schedule.tenant, schedule.biz)
+        name = run_now_name(schedule.name, key, now)
+        limit = self._limit(schedule)
+        job = self.starter.jobs.get(schedule.tenant, schedule.biz, name)
+        if job is None:
+            order = _order(schedule, name, "run_now", None)
+            job = self._start(tree, schedule, order, now, limit)
+        if job.schedule != schedule.name:
+            raise ConflictError(f"a job of others has the name {name}")
+        return job
+
+    def _limit(self, schedule: Schedule) -> OverlapLimit:
+        alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
+        return OverlapLimit(
+            open=self.starter.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
+            most=1 if alone else OPEN_JOBS,
+            instead=schedule.overlap is Overlap.REPLACE,
+        )
+
+    def _start(
+        self,
+        tree: Tree,
+        schedule: Schedule,
+        order: JobOrder,
+        now: datetime,
+        limit: OverlapLimit,
+    ) -> Job:
+        """Start a job of a schedule, unless as many are open as may be.
+
+        They are counted again in a transaction as it is kept; ``ALLOW`` is spared that, as its jobs
+        that start at the same moment may each be one more.
+
+        Raises:
+            ConflictError: the schedule has as many open jobs as it may.
+            CrawlfleetError: it cannot be started.
+        """
+        if limit.open >= limit.most:
+            key = schedule.tenant, schedule.biz, schedule.name
+            raise ConflictError(self.starter.overlap_reason(*key))
+        if order.spider is not None:
+            # A version that jobs name may outlive its spider; a schedule must not use it.
+            newest = self.starter.spiders.get(schedule.tenant, schedule.biz, order.spider)
+            if newest is None:
+                raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
+        counts = schedule.overlap is not Overlap.ALLOW
+        return self.starter.start(tree, order, now, limit=limit if counts else None)
+
+
+class _DueFires:
     """The due fire times of one schedule. ``_standing`` is the schedule as it was left last."""
 
     def __init__(
         self,
-        ports: FiringPorts,
+        runner: "ScheduleRunner",
         tree: Tree,
         due: Schedule,
         now: datetime,
         since: datetime,
     ) -> None:
         self._since = since
-        self._ports, self._tree = ports, tree
+        self._runner, self._tree = runner, tree
         self._standing = due
         self._now = from_ms(to_ms(now))
 
-    def run(self, time_for: _Time) -> int:
-        """Deal with them in their order, until one waits, fails, or is somebody else's."""
+    def run(self, time_for: _TimeBudget) -> int:
+        """Fire them in their order, until one waits, fails, or is another scheduler's."""
         due = fires_due(self._standing, self._now, FIRES_A_TICK, self._since)
         if not due.fires:
             self._pass_over(due)
@@ -251,8 +248,8 @@ class _Fires:
             if not (time_for.more() and self._stands()):
                 break
             try:
-                outcome = fire(self._ports, self._tree, self._standing, fire_at, self._now)
-            except Exception as error:  # noqa: BLE001  it is told, and tried again
+                outcome = self._runner.fire(self._tree, self._standing, fire_at, self._now)
+            except Exception as error:  # noqa: BLE001  it is stored, and tried again
                 warn(f"schedule {'/'.join(self._standing.key)} could not run", error)
                 self._put_off(_failure(fire_at, error, self._now), _pause(error))
                 break
@@ -267,8 +264,8 @@ class _Fires:
         return fires
 
     def _stands(self) -> bool:
-        """Whether it is as it was read: not put anew, paused or deleted, nor gone on from."""
-        kept = self._ports.schedules.get(*self._standing.key)
+        """Whether it is as it was read: not put anew, paused, deleted or advanced."""
+        kept = self._runner.schedules.get(*self._standing.key)
         return kept is not None and (kept.version, kept.fire_at, kept.next_at) == (
             self._standing.version,
             self._standing.fire_at,
@@ -292,7 +289,7 @@ class _Fires:
         self._advance(replace(planned(self._standing, due.resume_at), last_outcome=outcome))
 
     def _wait(self, fire_at: datetime) -> timedelta:
-        """Twice as long each time, where the same fire waits."""
+        """Double the wait each time the same fire waits."""
         last, next_at = self._standing.last_outcome, self._standing.next_at
         if last is None or next_at is None:
             return SOON
@@ -311,17 +308,6 @@ class _Fires:
         )
 
     def _advance(self, to: Schedule) -> bool:
-        done = self._ports.schedules.advance(self._standing, to)
+        done = self._runner.schedules.advance(self._standing, to)
         self._standing = to
         return done
-
-
-def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
-    """What its owner is told of an error; what is ours stays in our log."""
-    rejected = isinstance(error, RejectedError)
-    why = str(error)[:1_000] if rejected else "a part of the platform has failed"
-    return Outcome(kind=OutcomeKind.FAILED, fire_at=fire_at, at=now, why=why)
-
-
-def _pause(error: Exception) -> timedelta:
-    return SOON if isinstance(error, CrawlfleetError) and error.retryable else LATER

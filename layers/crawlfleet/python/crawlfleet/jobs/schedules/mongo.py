@@ -1,15 +1,12 @@
-"""Schedules as MongoDB's documents, those of older versions too (SPEC.md B1).
+"""Keep schedules on the home node of MongoDB (SPEC.md B1).
 
-Schedules, on the home node (SPEC.md B1).
-
-A schedule is one document, which every change of it is conditional on. Its versions are documents
-of their own: the newest one is written after the schedule, and once more by whoever changes that
-next, so that a crash between the two leaves no gap.
+A schedule is one document, and every change is conditional on what was read of it. Its versions are
+documents of their own: the newest is written after the schedule, and again before the next change,
+so that a crash between the two leaves no gap. Documents of older releases are read, too.
 """
 
 from contextlib import suppress
 from datetime import datetime
-from itertools import chain, zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +14,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.jobs.expansion import shares
+from crawlfleet.jobs.mongo.documents import find_round_robin
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
     SCAN_GAP,
@@ -33,12 +30,12 @@ from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 
 
 def key_of(tenant: str, biz: str, name: str) -> str:
-    """The ``_id`` of a schedule."""
+    """Make the ``_id`` of a schedule."""
     return f"{tenant}/{biz}/{name}"
 
 
 def content_document(schedule: Schedule) -> Document:
-    """What a client said: the document of a version."""
+    """Make the document of a version: what a client has set."""
     return {
         "tenant": schedule.tenant,
         "biz": schedule.biz,
@@ -63,9 +60,9 @@ def content_document(schedule: Schedule) -> Document:
 
 
 def progress_document(schedule: Schedule) -> Document:
-    """How far it has come. ``fire`` says for which ``next_at`` its fire time holds.
+    """Make the fields that a scheduler keeps. ``fire`` says for which ``next_at`` it holds.
 
-    A scheduler of an older version moves ``next_at`` alone: that is the fire time then.
+    A scheduler of an older release moves ``next_at`` alone: that is the fire time then.
     """
     outcome = schedule.last_outcome
     return {
@@ -85,7 +82,7 @@ def progress_document(schedule: Schedule) -> Document:
 
 
 def as_read(read: Schedule) -> Document:
-    """What matches a schedule that stands at the version and the fire time that were read."""
+    """Match a schedule that stands at the version and the fire time that were read."""
     return {
         "_id": key_of(*read.key),
         "version": {"$in": [1, None]} if read.version == 1 else read.version,
@@ -97,7 +94,7 @@ def as_read(read: Schedule) -> Document:
 
 
 def schedule_of(document: dict[str, Any]) -> Schedule:
-    """The schedule of a document, or of a version's."""
+    """Read the schedule of a document, or of a version's."""
     next_at, fire = document.get("next_at"), document.get("fire") or {}
     start, outcome = document.get("start"), document.get("last_outcome")
     return Schedule(
@@ -137,21 +134,25 @@ def _outcome(document: dict[str, Any]) -> Outcome:
     )
 
 
-#: The index by which tenants have their turns.
+#: The index that begins with the tenant.
 _TURNS: Final = "due_in_turns"
-#: The one document of what ticks have come to.
-_LOOK: Final = "due"
+#: The one document of ``schedule_looks``: since when no scan has come to its end.
+_SCAN: Final = "due"
 
 
 class MongoSchedules:
-    """ports.ScheduleStore."""
+    """Schedules of all tenants, and the last versions of what clients set of them."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
-        self._sure = False
+        self._is_indexed = False
 
     def put(self, schedule: Schedule, over: Schedule | None) -> bool:
-        """See ports.ScheduleStore.put."""
+        """Keep a schedule over ``over``, or where none stands; False where anything else does.
+
+        What stands is known by its version and its fire time. The ``KEPT_VERSIONS`` last versions
+        are kept beside it.
+        """
         document = {**content_document(schedule), **progress_document(schedule)}
         with border():
             if over is None:
@@ -159,7 +160,7 @@ class MongoSchedules:
                     self._schedules().insert_one({"_id": key_of(*schedule.key), **document})
                 except DuplicateKeyError:
                     return False
-                # What a deletion that did not come to its end has left is none of this one.
+                # Versions that an interrupted deletion has left are none of this one.
                 self._versions().delete_many(_versions_of(*schedule.key))
             else:
                 self._keep_version(over)
@@ -172,24 +173,24 @@ class MongoSchedules:
         return True
 
     def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
-        """See ports.ScheduleStore.get."""
+        """Get one schedule, or None."""
         with border():
             found = self._schedules().find_one({"_id": key_of(tenant, biz, name)})
         return schedule_of(found) if found else None
 
     def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
-        """See ports.ScheduleStore.of_biz."""
+        """List every schedule of a biz, by name."""
         with border():
             cursor = self._schedules().find({"tenant": tenant, "biz": biz}).sort("name", ASCENDING)
             return [schedule_of(found) for found in cursor]
 
     def count(self, tenant: str, biz: str) -> int:
-        """See ports.ScheduleStore.count."""
+        """Count the schedules of a biz."""
         with border():
             return self._schedules().count_documents({"tenant": tenant, "biz": biz})
 
     def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[Schedule]:
-        """See ports.ScheduleStore.versions."""
+        """List versions of a schedule that stands, the newest first, as they were put."""
         standing = self.get(tenant, biz, name)
         if standing is None:
             return []
@@ -200,42 +201,28 @@ class MongoSchedules:
         return [schedule_of(content_document(standing)), *listed][:limit]
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """See ports.ScheduleStore.delete."""
+        """Remove a schedule with its versions; True if there was one."""
         with border():
             gone = self._schedules().delete_one({"_id": key_of(tenant, biz, name)})
             self._versions().delete_many(_versions_of(tenant, biz, name))
         return bool(gone.deleted_count)
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
-        """See ports.ScheduleStore.due."""
+        """List enabled schedules whose ``next_at`` has come, tenants in turns, oldest first.
+
+        The tenant comes first whose schedule has been due for longest.
+        """
         with border():
             schedules = self._schedules()
             match: Document = {"enabled": True, "next_at": {"$lte": now}}
-            # Nothing is read here but the index.
-            pipeline: list[Document] = [
-                {"$match": {**match, "tenant": {"$gt": ""}}},
-                {"$group": {"_id": "$tenant", "due": {"$min": "$next_at"}, "n": {"$sum": 1}}},
-                {"$sort": {"due": 1, "_id": 1}},
-                {"$limit": max(limit, 1)},
-            ]
-            tenants = {
-                found["_id"]: int(found["n"])
-                for found in schedules.aggregate(pipeline, hint=_TURNS)
-            }
-            each = [
-                list(
-                    schedules.find({**match, "tenant": tenant})
-                    .sort([("next_at", ASCENDING), ("_id", ASCENDING)])
-                    .limit(share)
-                    .hint(_TURNS)
-                )
-                for tenant, share in shares(tenants, limit).items()
-            ]
-        turns = chain.from_iterable(zip_longest(*each))
-        return [schedule_of(found) for found in turns if found is not None]
+            found = find_round_robin(schedules, match, "next_at", limit, _TURNS)
+        return [schedule_of(one) for one in found]
 
     def begin_scan(self, now: datetime) -> datetime:
-        """See ports.ScheduleStore.begin_look."""
+        """Begin a tick's scan of what is due; return since when no scan has come to its end.
+
+        That is ``now`` where the last one has, or where for ``SCAN_GAP`` there was none.
+        """
         goes_on = {"$gte": ["$at", now - SCAN_GAP]}
         change: list[Document] = [
             {
@@ -247,19 +234,22 @@ class MongoSchedules:
         ]
         with border():
             found = self._nodes.control("schedule_looks").find_one_and_update(
-                {"_id": _LOOK}, change, upsert=True, return_document=ReturnDocument.AFTER
+                {"_id": _SCAN}, change, upsert=True, return_document=ReturnDocument.AFTER
             )
         since: datetime = found["since"] if found else now
         return min(since, now)
 
     def end_scan(self) -> None:
-        """See ports.ScheduleStore.end_look."""
+        """Note that the scan has come to its end."""
         with border():
-            looks = self._nodes.control("schedule_looks")
-            looks.update_one({"_id": _LOOK}, {"$set": {"since": None}})
+            scans = self._nodes.control("schedule_looks")
+            scans.update_one({"_id": _SCAN}, {"$set": {"since": None}})
 
     def advance(self, read: Schedule, to: Schedule) -> bool:
-        """See ports.ScheduleStore.advance."""
+        """Go on from what was read: to another fire time, a later ``next_at``, another outcome.
+
+        False where somebody has gone on from there, or put the schedule anew, meanwhile.
+        """
         match = {**as_read(read), "next_at": read.next_at}
         with border():
             result = self._schedules().update_one(match, {"$set": progress_document(to)})
@@ -275,20 +265,20 @@ class MongoSchedules:
             )
 
     def _schedules(self) -> Collection[Document]:
-        self._make_sure()
+        self._ensure_indexes()
         return self._nodes.control("schedules")
 
     def _versions(self) -> Collection[Document]:
-        self._make_sure()
+        self._ensure_indexes()
         return self._nodes.control("schedule_versions")
 
-    def _make_sure(self) -> None:
-        if self._sure:
+    def _ensure_indexes(self) -> None:
+        if self._is_indexed:
             return
         of_biz = [("tenant", ASCENDING), ("biz", ASCENDING), ("name", ASCENDING)]
         self._nodes.control("schedules").create_indexes(
             [
-                # A scheduler of an older version goes by this one.
+                # A scheduler of an older release uses this one.
                 IndexModel([("enabled", ASCENDING), ("next_at", ASCENDING)], name="due"),
                 IndexModel(
                     [
@@ -305,7 +295,7 @@ class MongoSchedules:
         self._nodes.control("schedule_versions").create_index(
             [*of_biz, ("version", DESCENDING)], name="versions"
         )
-        self._sure = True
+        self._is_indexed = True
 
 
 def _versions_of(tenant: str, biz: str, name: str) -> Document:

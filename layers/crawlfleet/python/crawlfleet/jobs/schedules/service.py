@@ -1,28 +1,18 @@
-"""Managing schedules (SPEC.md B1, B11): put, pause, read, list, preview, delete.
-
-What is wrong with what a schedule crawls (SPEC.md B1, C2); when it does is for jobs.schedules.cron.
-"""
+"""Manage schedules (SPEC.md B1, B11): put, pause, get, list, preview, delete."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.jobs.schedules import cron
-from crawlfleet.jobs.schedules.models import (
-    KEPT_VERSIONS,
-    MOST_SCHEDULES,
-    Run,
-    Schedule,
-    ScheduleStore,
-)
-from crawlfleet.jobs.spiders.models import Start
-from crawlfleet.jobs.spiders.service import SpiderStore
-from crawlfleet.jobs.spiders.starts import bind, problems_with, size, url_at
+from crawlfleet.jobs.schedules.models import KEPT_VERSIONS, MOST_SCHEDULES, Run, Schedule
+from crawlfleet.jobs.spiders.models import Start, bind, problems_with
+from crawlfleet.jobs.spiders.service import refused, refused_urls
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -31,12 +21,29 @@ from crawlfleet.kernel.errors import (
     StoreConflictError,
 )
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Body
-from crawlfleet.requests.submission.admission import Admission, Submission
+
+if TYPE_CHECKING:
+    from crawlfleet.jobs.schedules.mongo import MongoSchedules
+    from crawlfleet.jobs.spiders.mongo import MongoSpiders
+
+#: Attempts to put a schedule while others, or its own fires, change it.
+_TRIES: Final = 8
 
 
-def problems_in(spiders: SpiderStore, biz: Biz, schedule: Schedule) -> list[Problem]:
-    """Every mistake, with its field; empty when there is none."""
+def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[Run]:
+    """List the next runs of a schedule, kept or not; those it would have if it is paused.
+
+    Raises:
+        InvalidRequestError: its cron line or its time zone is wrong.
+    """
+    biz_of(tree, schedule.tenant, schedule.biz)
+    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+    if problems:
+        raise InvalidRequestError(problems)
+    return cron.preview(schedule, now, count)
+
+
+def _problems(spiders: "MongoSpiders", biz: Biz, schedule: Schedule) -> list[Problem]:
     if schedule.spider is not None:
         return _of_spider(spiders, schedule)
     problems = []
@@ -55,7 +62,7 @@ def problems_in(spiders: SpiderStore, biz: Biz, schedule: Schedule) -> list[Prob
     return problems + _of_start(biz, schedule, schedule.start)
 
 
-def _of_spider(spiders: SpiderStore, schedule: Schedule) -> list[Problem]:
+def _of_spider(spiders: "MongoSpiders", schedule: Schedule) -> list[Problem]:
     given = {"rule": schedule.rule, "urls": schedule.urls, "start": schedule.start}
     problems = [
         Problem(field, "is the spider's own: a schedule is of a spider, or has both itself")
@@ -81,15 +88,7 @@ def _of_start(biz: Biz, schedule: Schedule, start: Start) -> list[Problem]:
     problems += unbound
     if problems or schedule.rule is None:
         return problems
-    count = size(bound)
-    if bound.pattern is None:
-        return _refused(biz, schedule.rule, [(f"start.urls[{i}]", u) for i, u in _each(bound)])
-    ends = sorted({0, count - 1})
-    return _refused(biz, schedule.rule, [("start.pattern", url_at(bound, at)) for at in ends])
-
-
-def _each(start: Start) -> list[tuple[int, str]]:
-    return list(enumerate(start.urls))
+    return refused(biz, schedule.rule, bound)
 
 
 def _of_urls(biz: Biz, schedule: Schedule) -> list[Problem]:
@@ -102,180 +101,11 @@ def _of_urls(biz: Biz, schedule: Schedule) -> list[Problem]:
             problems.append(Problem(f"urls[{index}]", "is there twice"))
         seen.add(url)
     named = [(f"urls[{index}]", url) for index, url in enumerate(schedule.urls)]
-    return problems if schedule.rule is None else _refused(biz, schedule.rule, named) + problems
-
-
-def _refused(biz: Biz, rule: str, urls: list[tuple[str, str]]) -> list[Problem]:
-    """What admission finds wrong with URLs, by the field that each comes from."""
-    admission = Admission(biz)
-    found: list[Problem] = []
-    for field, url in urls:
-        admitted = admission.admit(Submission(url=url, rule=rule), f"{field}.")
-        if isinstance(admitted, Body):
-            continue
-        found += [_named(problem) for problem in admitted]
-    return found
-
-
-def _named(problem: Problem) -> Problem:
-    # The rule is the schedule's, one for all its URLs; a URL's own path ends in its field.
-    if problem.field.endswith(".rule"):
-        return Problem("rule", problem.message)
-    return Problem(problem.field.removesuffix(".url"), problem.message)
-
-
-#: Tries to put a schedule that others, or its own fires, are changing.
-_TRIES: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningPorts:
-    """What managing schedules needs of the world."""
-
-    schedules: ScheduleStore
-    spiders: SpiderStore
-
-
-def put_schedule(ports: PlanningPorts, tree: Tree, schedule: Schedule, now: datetime) -> Schedule:
-    """Create or replace a schedule; what has fired already does not fire again.
-
-    Raises:
-        InvalidRequestError: every mistake in cron line, time zone, rule, spider and URLs; nothing
-            is stored.
-        QuotaExceededError: the biz has as many as it may.
-    """
-    _, biz = biz_of(tree, schedule.tenant, schedule.biz)
-    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
-    problems += problems_in(ports.spiders, biz, schedule)
-    if problems:
-        raise InvalidRequestError(dict.fromkeys(problems))
-    _hold(ports.spiders, schedule, now)
-
-    def change(standing: Schedule | None) -> Schedule:
-        if standing is None and _is_full(ports, schedule):
-            message = f"a biz may have {MOST_SCHEDULES:,} schedules, and this one has"
-            raise QuotaExceededError(message)
-        return schedule
-
-    return _changed(ports, schedule.key, change, now)
-
-
-def set_enabled(
-    ports: PlanningPorts,
-    tree: Tree,
-    tenant: str,
-    biz: str,
-    name: str,
-    now: datetime,
-    *,
-    enabled: bool,
-) -> Schedule:
-    """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
-
-    Raises:
-        NotFoundError: this biz has none of that name.
-    """
-    biz_of(tree, tenant, biz)
-
-    def change(standing: Schedule | None) -> Schedule:
-        if standing is None:
-            raise _unknown(name)
-        return replace(standing, enabled=enabled)
-
-    return _changed(ports, (tenant, biz, name), change, now)
-
-
-def get_schedule(
-    schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str
-) -> Schedule:
-    """One schedule.
-
-    Raises:
-        NotFoundError: this biz has none of that name.
-    """
-    biz_of(tree, tenant, biz)
-    found = schedules.get(tenant, biz, name)
-    if found is None:
-        raise _unknown(name)
-    return found
-
-
-def list_schedules(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str) -> list[Schedule]:
-    """Every schedule of a biz, by name."""
-    biz_of(tree, tenant, biz)
-    return schedules.of_biz(tenant, biz)
-
-
-def list_versions(
-    schedules: ScheduleStore,
-    tree: Tree,
-    tenant: str,
-    biz: str,
-    name: str,
-    limit: int = KEPT_VERSIONS,
-) -> list[Schedule]:
-    """The last versions of a schedule, the newest first.
-
-    Raises:
-        NotFoundError: this biz has none of that name.
-    """
-    biz_of(tree, tenant, biz)
-    found = schedules.versions(tenant, biz, name, limit)
-    if not found:
-        raise _unknown(name)
-    return found
-
-
-def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[Run]:
-    """The next runs of a schedule, whether it is kept or not; those it would have if it is paused.
-
-    Raises:
-        InvalidRequestError: its cron line or its time zone is wrong.
-    """
-    biz_of(tree, schedule.tenant, schedule.biz)
-    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
-    if problems:
-        raise InvalidRequestError(problems)
-    return cron.preview(schedule, now, count)
-
-
-def _hold(spiders: SpiderStore, schedule: Schedule, now: datetime) -> None:
-    """Have the version that a schedule names stay until the schedule is kept."""
-    if schedule.spider is None or schedule.spider_version is None:
-        return
-    named = spiders.get(*schedule.key[:2], schedule.spider, schedule.spider_version)
-    if named is not None:
-        spiders.hold(named, now)
-
-
-def delete_schedule(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str) -> None:
-    """Delete a schedule; what it has created stays.
-
-    Raises:
-        NotFoundError: this biz has none of that name.
-    """
-    biz_of(tree, tenant, biz)
-    if not schedules.delete(tenant, biz, name):
-        raise _unknown(name)
-
-
-def _changed(
-    ports: PlanningPorts,
-    key: tuple[str, str, str],
-    change: Callable[[Schedule | None], Schedule],
-    now: datetime,
-) -> Schedule:
-    """Put what a change makes of what stands, again where something else stands by then."""
-    for _ in range(_TRIES):
-        standing = ports.schedules.get(*key)
-        wanted = _as_put(change(standing), standing, now)
-        if wanted == standing or ports.schedules.put(wanted, standing):
-            return wanted
-    raise StoreConflictError(f"the schedule {key[2][:64]!r} is being changed by others")
+    return problems if schedule.rule is None else refused_urls(biz, schedule.rule, named) + problems
 
 
 def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Schedule:
-    """The schedule as it is to be kept: its version, and the fire time that comes next."""
+    """Make the schedule that is to be kept: its version, and its next fire time."""
     if standing is None:
         fresh = replace(schedule, version=1, put_at=from_ms(to_ms(now)))
         return cron.planned(fresh, cron.next_fire(fresh, now) if fresh.enabled else None)
@@ -297,9 +127,129 @@ def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Sch
     return cron.planned(changed, standing.fire_at if kept else cron.next_fire(changed, now))
 
 
-def _is_full(ports: PlanningPorts, schedule: Schedule) -> bool:
-    return ports.schedules.count(schedule.tenant, schedule.biz) >= MOST_SCHEDULES
-
-
 def _unknown(name: str) -> NotFoundError:
     return NotFoundError(f"there is no schedule called {name[:64]!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleService:
+    """The service that keeps schedules."""
+
+    schedules: "MongoSchedules"
+    spiders: "MongoSpiders"
+
+    def put(self, tree: Tree, schedule: Schedule, now: datetime) -> Schedule:
+        """Create or replace a schedule; what has fired already does not fire again.
+
+        Raises:
+            InvalidRequestError: every problem of cron line, time zone, rule, spider and URLs;
+            nothing
+                is stored.
+            QuotaExceededError: the biz has as many as it may.
+        """
+        _, biz = biz_of(tree, schedule.tenant, schedule.biz)
+        problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+        problems += _problems(self.spiders, biz, schedule)
+        if problems:
+            raise InvalidRequestError(dict.fromkeys(problems))
+        self._hold(schedule, now)
+
+        def change(standing: Schedule | None) -> Schedule:
+            if standing is None and self.schedules.count(*schedule.key[:2]) >= MOST_SCHEDULES:
+                message = f"a biz may have {MOST_SCHEDULES:,} schedules, and this one has"
+                raise QuotaExceededError(message)
+            return schedule
+
+        return self._change(schedule.key, change, now)
+
+    def set_enabled(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz: str,
+        name: str,
+        now: datetime,
+        *,
+        enabled: bool,
+    ) -> Schedule:
+        """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
+
+        Raises:
+            NotFoundError: this biz has none of that name.
+        """
+        biz_of(tree, tenant, biz)
+
+        def change(standing: Schedule | None) -> Schedule:
+            if standing is None:
+                raise _unknown(name)
+            return replace(standing, enabled=enabled)
+
+        return self._change((tenant, biz, name), change, now)
+
+    def get(self, tree: Tree, tenant: str, biz: str, name: str) -> Schedule:
+        """Get one schedule.
+
+        Raises:
+            NotFoundError: this biz has none of that name.
+        """
+        biz_of(tree, tenant, biz)
+        found = self.schedules.get(tenant, biz, name)
+        if found is None:
+            raise _unknown(name)
+        return found
+
+    def of_biz(self, tree: Tree, tenant: str, biz: str) -> list[Schedule]:
+        """List every schedule of a biz, by name."""
+        biz_of(tree, tenant, biz)
+        return self.schedules.of_biz(tenant, biz)
+
+    def versions(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz: str,
+        name: str,
+        limit: int = KEPT_VERSIONS,
+    ) -> list[Schedule]:
+        """List the last versions of a schedule, the newest first.
+
+        Raises:
+            NotFoundError: this biz has none of that name.
+        """
+        biz_of(tree, tenant, biz)
+        found = self.schedules.versions(tenant, biz, name, limit)
+        if not found:
+            raise _unknown(name)
+        return found
+
+    def _hold(self, schedule: Schedule, now: datetime) -> None:
+        """Hold the version that a schedule names until the schedule is kept."""
+        if schedule.spider is None or schedule.spider_version is None:
+            return
+        named = self.spiders.get(*schedule.key[:2], schedule.spider, schedule.spider_version)
+        if named is not None:
+            self.spiders.hold(named, now)
+
+    def delete(self, tree: Tree, tenant: str, biz: str, name: str) -> None:
+        """Delete a schedule; what it has created stays.
+
+        Raises:
+            NotFoundError: this biz has none of that name.
+        """
+        biz_of(tree, tenant, biz)
+        if not self.schedules.delete(tenant, biz, name):
+            raise _unknown(name)
+
+    def _change(
+        self,
+        key: tuple[str, str, str],
+        change: Callable[[Schedule | None], Schedule],
+        now: datetime,
+    ) -> Schedule:
+        """Put what a change makes of the schedule; try again where it has changed meanwhile."""
+        for _ in range(_TRIES):
+            standing = self.schedules.get(*key)
+            wanted = _as_put(change(standing), standing, now)
+            if wanted == standing or self.schedules.put(wanted, standing):
+                return wanted
+        raise StoreConflictError(f"the schedule {key[2][:64]!r} is being changed by others")

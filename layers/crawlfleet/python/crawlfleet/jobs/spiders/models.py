@@ -1,18 +1,22 @@
-"""A spider as it is kept (SPEC.md B2, C2): what its jobs crawl, by which rule, what they need.
+"""Spiders as they are kept (SPEC.md B2, C2), and the starts that their tasks come from (C2, C3).
 
-Where a job's tasks come from: URLs, or a pattern and what goes into it (SPEC.md C2, C3).
-
-Task ``i`` of a start is known by ``i`` alone (jobs.spiders.starts), so a job of millions is stored
-as one pattern, and made into tasks in batches that may stop and go on anywhere.
+A start is URLs, or a pattern and the values that go into it. Task ``i`` of a start follows from
+``i`` alone, so a job of millions is stored as one pattern, and expanded in batches that may stop
+and go on anywhere.
 """
 
+import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
+from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Count, Document, RuleName, Seconds, Slug, Words
@@ -64,14 +68,14 @@ class Start(Document, frozen=True, kw_only=True):
 #: Most spiders that a biz keeps, and most versions of each that nothing names.
 MOST_SPIDERS = 1_000
 MOST_VERSIONS = 200
-#: Within this whoever holds a version has kept what names it.
+#: A held version is named by a job or schedule within this.
 HOLD = timedelta(hours=1)
 #: Most bytes of a plan as JSON; a page of a list has room for fifty.
 LARGEST_PLAN = 100_000
 
 
 class LinkNeeds(Document, frozen=True, kw_only=True):
-    """What the way from a worker to the site must be like for it to apply for a job (SPEC.md B4).
+    """What the link from a worker to the site must be like for it to bid for a job (SPEC.md B4).
 
     ``test_url`` is what is asked for to find out; the job's first URL where it is null. None is no
     limit. ``seconds`` are until the answer's first byte, ``bytes_per_second`` those of its body.
@@ -101,7 +105,7 @@ class SpiderPlan(Document, frozen=True, kw_only=True):
 
         The order in which a start names its values is part of it: tasks are made in that order.
         """
-        content = msgspec.json.encode(msgspec.structs.replace(self, description=""))
+        content = msgspec.json.encode(replace(self, description=""))
         return blake2b(content, digest_size=6).hexdigest()
 
 
@@ -134,3 +138,139 @@ SpiderName = Annotated[
     Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z"),
     Words("up to 32 of a-z, 0-9, _ and -, a letter or a digit first"),
 ]
+
+
+_PLACE: Final = re.compile(r"\{([^{}]*)\}")
+#: Scheme, host and port, which have no places: no value decides which host is asked.
+_SITE: Final = re.compile(r"^https?://[^/?#{}\\@\s]+(?=[/?#]|\Z)", re.IGNORECASE)
+
+
+def places(start: Start) -> tuple[str, ...]:
+    """List the places of its pattern, each once, in the pattern's order.
+
+    >>> places(Start(pattern="https://shop.example/{kind}/{page}?k={kind}"))
+    ('kind', 'page')
+    """
+    return tuple(dict.fromkeys(_PLACE.findall(start.pattern or "")))
+
+
+def open_places(start: Start) -> tuple[str, ...]:
+    """List the places that are to be filled when a job is started."""
+    return tuple(name for name in places(start) if name not in start.values)
+
+
+def size(start: Start) -> int:
+    """Count the tasks that a start makes, its open places being filled.
+
+    >>> values = {"x": ("b", "c"), "n": Range(last=3)}
+    >>> size(Start(pattern="https://a.example/{x}/{n}", values=values))
+    6
+    """
+    if start.pattern is None:
+        return len(start.urls)
+    count = 1
+    for values in start.values.values():
+        count *= _count(values)
+    return count
+
+
+def url_at(start: Start, index: int) -> str:
+    """Make the URL of task ``index``, from 0 up and below ``size``.
+
+    >>> values = {"x": ("b", "c d"), "n": Range(last=2)}
+    >>> start = Start(pattern="https://a.example/{x}/{n}", values=values)
+    >>> [url_at(start, i) for i in range(size(start))][1:3]
+    ['https://a.example/b/2', 'https://a.example/c%20d/1']
+    """
+    if start.pattern is None:
+        return start.urls[index]
+    found: dict[str, str] = {}
+    for name, values in reversed(start.values.items()):
+        index, at = divmod(index, _count(values))
+        found[name] = quote(_value(values, at), safe="")
+    return _PLACE.sub(lambda place: found.get(place[1], place[0]), start.pattern)
+
+
+def bind(start: Start, given: Mapping[str, str]) -> tuple[Start, list[Problem]]:
+    """Fill the open places of a start; return it, and what is wrong with the values given."""
+    wanted = open_places(start)
+    problems = [
+        Problem(f"values.{name}", "there is no such place to fill")
+        for name in given
+        if name not in wanted
+    ]
+    problems += [
+        Problem(f"values.{name}", "is to be given") for name in wanted if name not in given
+    ]
+    problems += [
+        Problem(f"values.{name}", "leads to another path")
+        for name, value in given.items()
+        if value in {".", ".."}
+    ]
+    if problems or start.pattern is None:
+        return start, problems
+    filled = {name: quote(value, safe="") for name, value in given.items()}
+    pattern = _PLACE.sub(lambda place: filled.get(place[1], place[0]), start.pattern)
+    return replace(start, pattern=pattern), []
+
+
+def problems_with(start: Start, path: str = "start.") -> list[Problem]:
+    """Find what is wrong with a start, whose fields are below ``path``.
+
+    Whether its URLs may be submitted is for admission to say.
+    """
+    if start.pattern is None:
+        return _problems_with_urls(start, path)
+    found: list[Problem] = []
+    if start.urls:
+        found.append(Problem(f"{path}urls", "are given, and a pattern too: one of both"))
+    named = places(start)
+    if not _SITE.match(start.pattern):
+        found.append(
+            Problem(f"{path}pattern", "begins with http:// or https:// and a host without places")
+        )
+    if "{" in _PLACE.sub("", start.pattern) or "}" in _PLACE.sub("", start.pattern):
+        found.append(Problem(f"{path}pattern", "has a brace without its other one"))
+    found += [
+        Problem(f"{path}pattern", f"{{{name[:32]}}} is no place: a-z, 0-9 and _, a letter first")
+        for name in named
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,31}", name)
+    ]
+    for name, values in start.values.items():
+        if name not in named:
+            found.append(Problem(f"{path}values.{name}", "the pattern has no such place"))
+        if _count(values) == 0:
+            found.append(Problem(f"{path}values.{name}", "has nothing in it"))
+        if not isinstance(values, Range):
+            found += [
+                Problem(f"{path}values.{name}[{at}]", "leads to another path")
+                for at, value in enumerate(values)
+                if value in {".", ".."}
+            ]
+            if len(set(values)) < len(values):
+                found.append(Problem(f"{path}values.{name}", "has something twice"))
+    if size(start) > LARGEST_JOB:
+        found.append(Problem(f"{path}values", f"make more than {LARGEST_JOB:,} tasks"))
+    return found
+
+
+def _problems_with_urls(start: Start, path: str) -> list[Problem]:
+    found = []
+    if not start.urls:
+        found.append(Problem(f"{path}urls", "there is neither a URL nor a pattern"))
+    if start.values:
+        found.append(Problem(f"{path}values", "go into a pattern, and there is none"))
+    seen: set[str] = set()
+    for at, url in enumerate(start.urls):
+        if url in seen:
+            found.append(Problem(f"{path}urls[{at}]", "is there twice"))
+        seen.add(url)
+    return found
+
+
+def _count(values: Range | tuple[str, ...]) -> int:
+    return values.count if isinstance(values, Range) else len(values)
+
+
+def _value(values: Range | tuple[str, ...], at: int) -> str:
+    return str(values.first + at * values.step) if isinstance(values, Range) else values[at]

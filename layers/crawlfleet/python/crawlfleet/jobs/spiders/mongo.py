@@ -1,4 +1,4 @@
-"""Kept spiders and their versions, on the home node (SPEC.md B2, C2).
+"""Keep spiders and their versions on the home node of MongoDB (SPEC.md B2, C2).
 
 ``spiders`` has one document a spider: its newest version, and whether it is ``live``. A deleted one
 (false) stays there while versions of it do, and then (null) for as long as jobs that have ended may
@@ -28,9 +28,9 @@ from crawlfleet.requests.models import JOB_LIFE
 
 log = logging.getLogger(__name__)
 
-#: Who puts tries so often: each time somebody else has put a version of the spider meanwhile.
+#: Attempts to put a version while others put versions of the same spider.
 _TRIES: Final = 50
-#: Holds that a process remembers having written.
+#: Holds that a process remembers.
 _MOST_KNOWN: Final = 10_000
 
 _encode = msgspec.json.Encoder().encode
@@ -38,12 +38,10 @@ _decode = msgspec.json.Decoder(SpiderPlan).decode
 
 
 class MongoSpiders:
-    """ports.SpiderStore.
+    """Kept spiders: of each the last ``most_versions``, and whatever is named or held.
 
-    Args:
-        nodes: Of which the home node keeps them.
-        most_spiders: Of a biz.
-        most_versions: Of a spider that lives.
+    Open jobs and schedules are not known here: the caller of ``forget`` names their versions. A biz
+    keeps ``most_spiders`` at most.
     """
 
     def __init__(
@@ -55,11 +53,19 @@ class MongoSpiders:
     ) -> None:
         self._nodes = nodes
         self._most_spiders, self._most_versions = most_spiders, most_versions
-        self._sure = False
+        self._is_indexed = False
         self._held: dict[str, datetime] = {}
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
-        """See ports.SpiderStore.put."""
+        """Keep a plan as the spider's newest version; return the newest where it is the same.
+
+        Another description alone makes no version: it replaces the old one. Two that put at once
+        make two versions, none lost. A deleted spider's numbers go on where they were.
+
+        Raises:
+            QuotaExceededError: the biz keeps as many spiders as it may.
+            StoreUnavailableError: also after ``_TRIES`` conflicts with others that put.
+        """
         key = _key(tenant, biz, name)
         with border():
             for _ in range(_TRIES):
@@ -90,7 +96,10 @@ class MongoSpiders:
         raise StoreUnavailableError(PART, f"too many put the spider {name!r} at once")
 
     def hold(self, spider: KeptSpider, now: datetime) -> None:
-        """See ports.SpiderStore.hold."""
+        """Keep a version that a job or a schedule is about to name, for ``HOLD``.
+
+        Forgotten meanwhile, it is kept again. After that it stays only if it is named.
+        """
         head = _key(spider.tenant, spider.biz, spider.name)
         key = f"{head}/{spider.version}"
         if (known := self._held.get(key)) is not None and known > now - HOLD / 2:
@@ -112,7 +121,10 @@ class MongoSpiders:
     def get(
         self, tenant: str, biz: str, name: str, version: int | None = None
     ) -> KeptSpider | None:
-        """See ports.SpiderStore.get."""
+        """Get one version, the newest without a number; None where there is none.
+
+        Those of a deleted spider are found by their number until they are forgotten.
+        """
         key = _key(tenant, biz, name)
         with border():
             if version is None:
@@ -122,7 +134,7 @@ class MongoSpiders:
         return None if found is None else _spider(found)
 
     def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[KeptSpider]:
-        """See ports.SpiderStore.of_biz."""
+        """List the newest version of each spider, by name, beginning after a name."""
         match: Document = {"tenant": tenant, "biz": biz, "live": True}
         if after is not None:
             match["name"] = {"$gt": after}
@@ -130,20 +142,23 @@ class MongoSpiders:
             return list(_readable(self._spiders().find(match).sort("name", ASCENDING).limit(limit)))
 
     def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[KeptSpider]:
-        """See ports.SpiderStore.versions."""
+        """List the versions of a spider, the newest first."""
         match = {"tenant": tenant, "biz": biz, "name": name}
         with border():
             found = self._versions().find(match).sort("version", DESCENDING).limit(limit)
             return list(_readable(found))
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """See ports.SpiderStore.delete."""
+        """Mark a spider as deleted; its versions stay until forgotten. False without one."""
         with border():
             live = {"_id": _key(tenant, biz, name), "live": True}
             return bool(self._spiders().update_one(live, {"$set": {"live": False}}).matched_count)
 
     def forget(self, tenant: str, biz: str, name: str, named: Several[int], now: datetime) -> int:
-        """See ports.SpiderStore.forget."""
+        """Forget versions but for those ``named`` or held: old ones; all of a deleted spider.
+
+        Returns how many. A deleted spider's number stays for as long as ended jobs may have it.
+        """
         of = {"tenant": tenant, "biz": biz, "name": name}
         key = _key(tenant, biz, name)
         with border():
@@ -159,11 +174,11 @@ class MongoSpiders:
             }
             gone = self._versions().delete_many(match).deleted_count
             if not head["live"]:
-                self._rest(key, of, int(head["version"]), now)
+                self._keep_number(key, of, int(head["version"]), now)
         return gone
 
-    def _rest(self, key: str, of: Document, version: int, now: datetime) -> None:
-        """Of a deleted spider without versions only the number is left, and that not for ever."""
+    def _keep_number(self, key: str, of: Document, version: int, now: datetime) -> None:
+        """Keep only the number of a deleted spider without versions, until its TTL."""
         if self._versions().find_one(of, {"_id": True}) is not None:
             return
         only = {"$set": {"live": None, "gone_at": now}, "$unset": {"plan": "", "digest": ""}}
@@ -173,7 +188,7 @@ class MongoSpiders:
             self._spiders().update_one({"_id": key, "live": None}, again)
 
     def deleted(self, tenant: str, biz: str, after: str | None, limit: int) -> list[str]:
-        """See ports.SpiderStore.deleted."""
+        """List deleted spiders of which versions are left, by name, beginning after one."""
         match: Document = {"tenant": tenant, "biz": biz, "live": False}
         if after is not None:
             match["name"] = {"$gt": after}
@@ -187,7 +202,7 @@ class MongoSpiders:
             raise QuotaExceededError(f"a biz keeps at most {self._most_spiders:,} spiders")
 
     def _described(self, head: Document, plan: SpiderPlan) -> KeptSpider:
-        """The version that stands, with this description."""
+        """Return the newest version, with this description."""
         kept = _spider(head)
         if kept.plan == plan:
             return kept
@@ -207,15 +222,15 @@ class MongoSpiders:
             )
 
     def _spiders(self) -> Collection[Document]:
-        self._make_sure()
+        self._ensure_indexes()
         return self._nodes.control("spiders")
 
     def _versions(self) -> Collection[Document]:
-        self._make_sure()
+        self._ensure_indexes()
         return self._nodes.control("spider_versions")
 
-    def _make_sure(self) -> None:
-        if self._sure:
+    def _ensure_indexes(self) -> None:
+        if self._is_indexed:
             return
         names = [("tenant", ASCENDING), ("biz", ASCENDING)]
         self._nodes.control("spiders").create_indexes(
@@ -237,7 +252,7 @@ class MongoSpiders:
                 )
             ]
         )
-        self._sure = True
+        self._is_indexed = True
 
 
 def _key(tenant: str, biz: str, name: str) -> str:
@@ -270,7 +285,7 @@ def _spider(document: Document) -> KeptSpider:
 
 
 def _readable(documents: Iterable[Document]) -> Iterator[KeptSpider]:
-    """Spiders as they were put; what another release has written otherwise is left alone."""
+    """Read spiders, and skip what another release has written unreadably."""
     for document in documents:
         try:
             yield _spider(document)
