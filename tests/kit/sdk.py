@@ -39,6 +39,6 @@ from crawlfleet.sdk import (
 )
 from crawlfleet.sdk import errors as faults
 from crawlfleet.sdk.address import Address
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.submission import BATCH_BYTES
+from crawlfleet.sdk.calls import Pages
+from crawlfleet.sdk.entries import BATCH_BYTES
 from crawlfleet.sdk.transport import Transport

@@ -31,8 +31,8 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
-from crawlfleet.sdk.fleet import Health, Running
 from crawlfleet.sdk.transport import Retries, Timeouts, causes, in_words
+from crawlfleet.wire.fleet import Health, Running
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Fleet

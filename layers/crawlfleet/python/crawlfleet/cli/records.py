@@ -28,7 +28,7 @@ from crawlfleet.cli.console import (
 from crawlfleet.cli.failures import UnknownPageError
 from crawlfleet.kernel.errors import NotFoundError
 from crawlfleet.kernel.validation import named
-from crawlfleet.sdk.results import Record
+from crawlfleet.wire.results import Record
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Pages, Visit, VisitTotals

@@ -1,4 +1,4 @@
-"""What people import: ``from crawlfleet.sdk import Client``.
+"""The client library: ``from crawlfleet.sdk import Client``.
 
 The SDK speaks the HTTP API and nothing else; it opens no store and needs no AWS. Read
 :class:`Client` for what can be asked, :mod:`crawlfleet.sdk.errors` for what can go wrong: all of it
@@ -22,8 +22,10 @@ from crawlfleet.kernel.errors import (
     UnknownTenantError,
 )
 from crawlfleet.sdk.address import Address, find_address
+from crawlfleet.sdk.calls import Pages
 from crawlfleet.sdk.client import Client
-from crawlfleet.sdk.dead_letters import DeadLetters
+from crawlfleet.sdk.dead_letters import Changed, DeadLetters
+from crawlfleet.sdk.entries import Entry, Submitted
 from crawlfleet.sdk.errors import (
     ApiError,
     CallTooLargeError,
@@ -34,55 +36,48 @@ from crawlfleet.sdk.errors import (
     UnreachableError,
     WaitTimeoutError,
 )
-from crawlfleet.sdk.explain import (
-    Changed,
-    DeadLetter,
+from crawlfleet.sdk.jobs import Retried
+from crawlfleet.sdk.seeds import SeedOffer, Seeds
+from crawlfleet.sdk.spiders import Spider, SpiderVersion
+from crawlfleet.sdk.transport import Retries, Timeouts
+from crawlfleet.wire import ProblemDocument
+from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
+from crawlfleet.wire.explain import (
     Explanation,
-    FieldCoverage,
-    Ledger,
-    RuleCoverage,
-    Sample,
-    SiteAnswer,
     Standing,
     Step,
     UrlExplanation,
     Visit,
     VisitTotals,
-    WorkerState,
 )
-from crawlfleet.sdk.fleet import (
+from crawlfleet.wire.fleet import (
     BizState,
     Fleet,
     FleetTotals,
     Headcount,
     Health,
     HostState,
+    Incident,
     PartState,
     PoolWorkers,
     Running,
     Tick,
     Unread,
+    WorkerState,
 )
-from crawlfleet.sdk.incidents import Incident
-from crawlfleet.sdk.jobs import Amount, Demand, Job, JobLedger, JobProgress, Retried, Run, Usage
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.results import (
-    Entry,
-    ProblemDocument,
-    Queue,
-    Rates,
-    Record,
-    RequestStatus,
-    Speeds,
-    Stats,
-    Submitted,
-    TimelineEvent,
+from crawlfleet.wire.jobs import Amount, Demand, Job, JobLedger, JobProgress, Run, Usage
+from crawlfleet.wire.requests import RequestStatus, TimelineEvent
+from crawlfleet.wire.results import Ledger, Queue, Rates, Record, Speeds, Stats
+from crawlfleet.wire.rules import (
+    FetchedPage,
+    FetchFailure,
+    FieldCoverage,
+    FollowedLink,
+    RuleCoverage,
+    TriedRule,
 )
-from crawlfleet.sdk.rules import FetchedPage, FetchFailure, FollowedLink, TriedRule
-from crawlfleet.sdk.schedules import NextRun, Outcome, Schedule, StartedJob
-from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
-from crawlfleet.sdk.spiders import Spider, SpiderVersion
-from crawlfleet.sdk.transport import Retries, Timeouts
+from crawlfleet.wire.schedules import NextRun, Outcome, Schedule, StartedJob
+from crawlfleet.wire.seeds import Seed, SegmentTotals
 
 __all__ = [
     "Address",

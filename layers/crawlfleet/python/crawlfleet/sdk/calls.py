@@ -1,19 +1,27 @@
-"""What every group of calls shares: sending one, and reading its answer as a type.
+"""Calls and lists: send a call, read its answer as a type, read pages as one stream."""
 
-How calls are addressed: paths with quoted segments, parameters as texts.
-"""
-
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
 from crawlfleet.sdk.errors import ApiError
-from crawlfleet.sdk.results import ProblemDocument
 from crawlfleet.sdk.transport import Answer, Clock, Transport
+from crawlfleet.wire import Page, ProblemDocument
 
+#: Ids remembered to drop repeats. A caught-up reader sees the last few seconds again.
+_REMEMBERED: Final = 200_000
+#: Pages in a row that may bring nothing new while the server says there is more.
+_BARE_PAGES: Final = 1_000
+#: Pause between two polls of a reader that follows: from, up to, growing by.
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LAST_PAUSE_SECONDS: Final = 2.0
+_PAUSE_GROWTH: Final = 1.5
 T = TypeVar("T")
 
 
@@ -30,6 +38,31 @@ class Calls:
     def _post(self, path: str, document: object, kind: type[T], lost: list[str]) -> T:
         body = msgspec.json.encode(document)
         return self._read(self._transport.call("POST", path, body=body, lost=lost), kind)
+
+    def _remove(self, path: str) -> None:
+        """Delete something; that an earlier try, whose answer was lost, has done it is no error."""
+        lost: list[str] = []
+        try:
+            self._transport.call("DELETE", path, lost=lost)
+        except NotFoundError:
+            if not lost:
+                raise
+
+    def _pages(
+        self,
+        path: str,
+        kind: type[Page],
+        params: dict[str, str],
+        cursor: str | None = None,
+        **options: Any,
+    ) -> "Pages[Any]":
+        """Read a list from a cursor on; ``options`` are those of :class:`Pages`."""
+
+        def read(at: str | None) -> tuple[Sequence[Any], str | None, bool]:
+            page = self._get(path, kind, {**params, **parameters(cursor=at)})
+            return page.items, page.cursor, page.more
+
+        return Pages(read, cursor, clock=self._clock, **options)
 
     def _read(self, answer: Answer, kind: type[T]) -> T:
         try:
@@ -75,3 +108,96 @@ def moment_of(value: datetime | str | None, field: str = "since") -> str | None:
     if value.tzinfo is None:
         raise InvalidRequestError.of(field, "needs a time zone")
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class HasId(Protocol):
+    """An item with a stable id."""
+
+    @property
+    def id(self) -> str:
+        """The id."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=HasId)
+
+#: Reads the page at a cursor: its items, the next cursor, whether more is there already.
+ReadPage = Callable[[str | None], tuple[Sequence[ItemT], str | None, bool]]
+
+
+class Pages(Generic[ItemT]):
+    """An iterator over all items, page by page, each item once.
+
+    ``cursor`` is where to take up again, for a later process too: give it to the same method. It
+    moves on only when the next item after a page is asked for, so that what was read but perhaps
+    not yet kept is read again rather than lost; ids are stable, so repeats can be told.
+
+    ``identity`` tells what was seen already, of the last ``remembered`` items; ``bare_pages`` in a
+    row that bring nothing new though there is said to be more are an error. With ``follow`` the
+    iterator does not end: having caught up it polls, at a growing interval that starts anew
+    with each new item.
+    """
+
+    def __init__(
+        self,
+        read: ReadPage[ItemT],
+        cursor: str | None = None,
+        *,
+        follow: bool = False,
+        clock: Clock = time,
+        identity: Callable[[ItemT], str] = lambda item: item.id,
+        remembered: int = _REMEMBERED,
+        bare_pages: int = _BARE_PAGES,
+    ) -> None:
+        self._identity = identity
+        self._remembered, self._bare_pages = remembered, bare_pages
+        self.cursor = cursor
+        self._read = read
+        self._follow = follow
+        self._clock = clock
+        self._items: Iterator[ItemT] = iter(())
+        self._next: tuple[str | None, bool] = (cursor, True)
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._bare = 0
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ItemT:
+        while True:
+            for item in self._items:
+                return item
+            self.cursor, more = self._next
+            if not more:
+                if not self._follow:
+                    raise StopIteration
+                self._clock.sleep(self._pause)
+                self._pause = min(_LAST_PAUSE_SECONDS, self._pause * _PAUSE_GROWTH)
+            self._read_page()
+
+    def _read_page(self) -> None:
+        """Read the page at the cursor and keep what is new of it."""
+        items, cursor, more = self._read(self.cursor)
+        fresh = [item for item in items if self._is_new(self._identity(item))]
+        if fresh:
+            self._bare, self._pause = 0, _FIRST_PAUSE_SECONDS
+        elif more:
+            self._bare += 1
+            if cursor == self.cursor or self._bare >= self._bare_pages:
+                raise ApiError(
+                    200,
+                    ProblemDocument(
+                        title="says there is more, but its pages bring nothing new", status=200
+                    ),
+                )
+        self._items = iter(fresh)
+        self._next = (cursor if cursor is not None else self.cursor, more)
+
+    def _is_new(self, item_id: str) -> bool:
+        if item_id in self._seen:
+            return False
+        self._seen[item_id] = None
+        if len(self._seen) > self._remembered:
+            self._seen.popitem(last=False)
+        return True

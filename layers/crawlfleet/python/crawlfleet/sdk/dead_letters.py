@@ -6,26 +6,39 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.kernel.errors import ConflictError, InvalidRequestError, NotFoundError
-from crawlfleet.sdk.calls import Calls, moment_of, parameters, path_of
-from crawlfleet.sdk.explain import (
-    Changed,
-    DeadLetter,
-    DeadLettersPage,
-    PurgedAnswer,
-    ReplayedAnswer,
-)
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.results import RequestStatus
+from crawlfleet.kernel.errors import ConflictError, InvalidRequestError
+from crawlfleet.sdk.calls import Calls, Pages, moment_of, parameters, path_of
 from crawlfleet.sdk.transport import Clock, Transport
+from crawlfleet.wire import Page
+from crawlfleet.wire.dead_letters import DeadLetter, PurgedAnswer, ReplayedAnswer
+from crawlfleet.wire.requests import RequestStatus
 
-#: Is told how many are changed so far, and of how many where that is known.
+#: Called with how many are changed so far, and of how many where that is known.
 Progress = Callable[[int, int | None], None]
 
 #: Letters that one call changes at most.
 CHANGES: Final = 1_000
 #: Letters of one page.
 PAGE_SIZE: Final = 500
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The count of a replay or a purge of many.
+
+    ``skipped`` were meant but too old to be worked on: submit those anew. ``more`` says that a
+    ``limit`` ended it; ``cursor`` is where another call goes on.
+    """
+
+    count: int
+    skipped: int = 0
+    cursor: str | None = None
+    more: bool = False
+
+
+class DeadLettersPage(Page, frozen=True):
+    """A page of dead letters."""
+
+    dead_letters: tuple[DeadLetter, ...]
 
 
 class DeadLetters(Calls):
@@ -89,7 +102,7 @@ class DeadLetters(Calls):
                 count=said.replayed, skipped=said.skipped, cursor=said.cursor, more=said.more
             )
 
-        return until_none_is_left(ask, cursor, limit, progress)
+        return change_all(ask, cursor, limit, progress)
 
     def purge(
         self,
@@ -112,7 +125,7 @@ class DeadLetters(Calls):
                 count=said.purged, skipped=said.skipped, cursor=said.cursor, more=said.more
             )
 
-        return until_none_is_left(ask, cursor, limit, progress)
+        return change_all(ask, cursor, limit, progress)
 
     def _scope(self, *, everything: bool) -> dict[str, object]:
         if everything == bool(self._meant):
@@ -149,8 +162,8 @@ class DeadLetterCalls(Calls):
         ::
 
             gone = fleet.dead_letters("news", host="example.org", reason="PageGone")
-            for letter in gone:
-                print(letter.url, letter.error)
+            for dead_letter in gone:
+                print(dead_letter.url, dead_letter.error)
             gone.purge()
         """
         meant = {
@@ -200,15 +213,10 @@ class DeadLetterCalls(Calls):
             NotFoundError: no such request.
             ConflictError: it is not dead.
         """
-        lost: list[str] = []
-        try:
-            self._transport.call("DELETE", path_of(biz, "dead-letters", request_id), lost=lost)
-        except NotFoundError:
-            if not lost:  # otherwise an earlier try has removed it
-                raise
+        self._remove(path_of(biz, "dead-letters", request_id))
 
 
-def until_none_is_left(
+def change_all(
     ask: Callable[[dict[str, str | int]], Changed],
     cursor: str | None,
     limit: int | None,

@@ -1,4 +1,4 @@
-"""What can go wrong between a caller and the API.
+"""Errors between a caller and the API.
 
 ::
 
@@ -37,7 +37,9 @@ from crawlfleet.kernel.errors import (
     UnknownRuleError,
     UnknownTenantError,
 )
-from crawlfleet.sdk.results import ProblemDocument, RequestStatus, Submitted
+from crawlfleet.sdk.entries import Submitted
+from crawlfleet.wire import ProblemDocument
+from crawlfleet.wire.requests import RequestStatus
 
 #: What an answer of the wrong shape is quoted with, at most.
 _QUOTED_CHARACTERS: Final = 300

@@ -1,202 +1,31 @@
-"""What runs take, in the SDK: demands of spiders, and the run of a job.
-
-Jobs: start one, follow it, cancel it, have what failed worked on again.
-"""
+"""Jobs: start one, follow it, cancel it, retry what failed; read the usage of their runs."""
 
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from crawlfleet.sdk.calls import Calls, parameters, path_of
+from crawlfleet.sdk.calls import Calls, Pages, parameters, path_of
 from crawlfleet.sdk.errors import WaitTimeoutError
-from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.requests import Pauses
+from crawlfleet.wire import Page
+from crawlfleet.wire.jobs import Demand, DemandsPage, Job, JobProgress, Run
 
 #: Entries of one page of a list.
 PAGE_SIZE = 500
 
 
-class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one resource: on average while it ran, and at its highest."""
+class JobsPage(Page, frozen=True):
+    """A page of jobs."""
 
-    average: float = 0.0
-    maximum: float = 0.0
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is taken of a worker: bytes, the CPU index (GHz in use), bytes a second."""
-
-    memory: Amount = Amount()
-    cpu: Amount = Amount()
-    bandwidth: Amount = Amount()
-
-
-class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a spider's runs have taken: an average of all ``runs``, the maxima of the latest 20."""
-
-    spider: str
-    runs: int = 0
-    measured_at: datetime | None = None
-    usage: Usage = Usage()
-
-    @property
-    def id(self) -> str:
-        """What tells it from the others of its biz: the spider."""
-        return self.spider
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The run of a job. While it goes on ``ended_at`` is None, and all of it is up to now.
-
-    ``usage`` is what it took of each worker, ``seconds`` the time of all ``workers`` together in
-    which tasks of it were under way. ``requests`` counts attempts, ``errors`` those that failed,
-    ``counts`` its tasks by how they ended. ``learnt_at`` is when it became part of the demand.
-    """
-
-    job: str
-    spider: str | None = None
-    usage: Usage = Usage()
-    seconds: float = 0.0
-    workers: int = 0
-    requests: int = 0
-    records: int = 0
-    errors: int = 0
-    bytes: int = 0
-    counts: dict[str, int] = {}
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    learnt_at: datetime | None = None
-
-
-class DemandsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of demands, as it travels."""
-
-    demands: tuple[Demand, ...]
-    cursor: str | None = None
-    more: bool = False
-
-
-class DemandCalls(Calls):
-    """Reading demands, and the run of a job."""
-
-    def demands(self, biz: str, *, page_size: int = PAGE_SIZE) -> Pages[Demand]:
-        """What the runs of each spider or rule take of a worker, by name."""
-        path = path_of(biz, "demands")
-
-        def read(at: str | None) -> tuple[tuple[Demand, ...], str | None, bool]:
-            page = self._get(path, DemandsPage, parameters(limit=page_size, cursor=at))
-            return page.demands, page.cursor, page.more
-
-        return Pages(read, None, clock=self._clock)
-
-    def demand(self, biz: str, spider: str) -> Demand:
-        """What the runs of one take.
-
-        Raises:
-            NotFoundError: nothing was learnt of it yet.
-        """
-        return self._get(path_of(biz, "demands", spider), Demand)
-
-    def run(self, biz: str, job: str) -> Run:
-        """What the run of a job took; while it goes on, up to now.
-
-        Raises:
-            NotFoundError: nothing was measured of such a job, or it was more than a month ago.
-        """
-        return self._get(path_of(biz, "jobs", job, "run"), Run)
-
-
-#: A job in one of these has ended; ``done`` is the only one in which all of its tasks were tried.
-ENDED: Final = frozenset({"done", "cancelled", "unplaced"})
-
-
-class JobLedger(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the tasks of a job are: ``submitted`` is the sum of the others."""
-
-    submitted: int = 0
-    pending: int = 0
-    leased: int = 0
-    waiting: int = 0
-    done: int = 0
-    dead: int = 0
-    cancelled: int = 0
-    expired: int = 0
-    others: int = 0
-
-
-class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """``ended`` of ``tasks``, those its pages led to among them; shares are from 0 to 1.
-
-    ``per_second`` is since the job began, ``ends_at`` when it will have ended at that rate; None
-    where nothing tells.
-    """
-
-    tasks: int = 0
-    expanded_share: float = 0.0
-    ended: int = 0
-    ended_share: float = 0.0
-    per_second: float | None = None
-    ends_at: datetime | None = None
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: one run of a spider, a schedule or a list of URLs.
-
-    ``state`` is placing, expanding, running, cancelling, done, cancelled or unplaced. ``size`` is
-    how many tasks it has, ``expanded`` how many of them are made, ``refused`` how many of these
-    have a URL that may not be asked for. ``counts`` are how they ended, once the job has;
-    ``trouble`` is why it does not go on. Where jobs wait for a worker, ``worker`` has won it at
-    ``placed_at``, its demand ``lowered`` so often until one did; ``pool`` is then the winner's,
-    None for the usual one. ``ledger`` and ``progress`` are there where one job is asked for, not in
-    lists.
-    """
-
-    name: str
-    state: str
-    rule: str
-    size: int
-    created_at: datetime
-    by: str = ""
-    rule_version: str = ""
-    spider: str | None = None
-    spider_version: int | None = None
-    schedule: str | None = None
-    fire_at: datetime | None = None
-    values: dict[str, str] = {}
-    priority: int = 5
-    pool: str | None = None
-    worker: str | None = None
-    placed_at: datetime | None = None
-    lowered: int = 0
-    expanded: int = 0
-    refused: int = 0
-    expanded_at: datetime | None = None
-    cancelled_at: datetime | None = None
-    ended_at: datetime | None = None
-    counts: dict[str, int] = {}
-    trouble: str | None = None
-    pattern: str | None = None
-    refusals: tuple[str, ...] = ()
-    ledger: JobLedger | None = None
-    progress: JobProgress | None = None
-
-    @property
-    def id(self) -> str:
-        """Its name, which is what it is known by."""
-        return self.name
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.state in ENDED
+    jobs: tuple[Job, ...]
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
-    """So many failed tasks are worked on again; ``skipped`` are past their biz's time to live."""
+    """The count of failed tasks to be worked on again; ``skipped`` are past the time to live."""
 
     retried: int
     skipped: int
@@ -204,20 +33,12 @@ class Retried(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of jobs."""
-
-    jobs: tuple[Job, ...] = ()
-    cursor: str | None = None
-    more: bool = False
-
-
-#: Is told of the job after each look.
+#: Called with the job after each poll.
 Followed = Callable[[Job], None]
 
 
 class JobCalls(Calls):
-    """Starting, following and ending jobs."""
+    """The calls about jobs."""
 
     def start_job(
         self,
@@ -287,14 +108,8 @@ class JobCalls(Calls):
         A name that was only submitted under, as ``job`` of a page, is no job here.
         """
         states = state if state is None or isinstance(state, str) else ",".join(state)
-        path = path_of(biz, "jobs")
         params = parameters(state=states, spider=spider, schedule=schedule, limit=page_size)
-
-        def read(at: str | None) -> tuple[tuple[Job, ...], str | None, bool]:
-            page = self._get(path, JobsPage, {**params, **parameters(cursor=at)})
-            return page.jobs, page.cursor, page.more
-
-        return Pages(read, cursor, clock=self._clock)
+        return self._pages(path_of(biz, "jobs"), JobsPage, params, cursor)
 
     def job(self, biz: str, name: str) -> Job:
         """One job, with its ledger and its progress.
@@ -345,7 +160,7 @@ class JobCalls(Calls):
     ) -> Job:
         """Wait until a job has ended, in whichever way; the job then.
 
-        ``timeout`` is in seconds, None for no end. Looks come at a growing interval; ``progress``
+        ``timeout`` is in seconds, None for no end. Polls come at a growing interval; ``progress``
         is called with the job after each.
 
         Raises:
@@ -360,8 +175,28 @@ class JobCalls(Calls):
             if job.ended:
                 return job
             if not pauses.pause():
-                pace = job.progress or JobProgress(tasks=job.size)
-                raise WaitTimeoutError(timeout or 0.0, max(0, pace.tasks - pace.ended))
+                so_far = job.progress or JobProgress(tasks=job.size)
+                raise WaitTimeoutError(timeout or 0.0, max(0, so_far.tasks - so_far.ended))
+
+    def demands(self, biz: str, *, page_size: int = PAGE_SIZE) -> Pages[Demand]:
+        """What the runs of each spider or rule take of a worker, by name."""
+        return self._pages(path_of(biz, "demands"), DemandsPage, parameters(limit=page_size))
+
+    def demand(self, biz: str, spider: str) -> Demand:
+        """What the runs of one take.
+
+        Raises:
+            NotFoundError: nothing was learnt of it yet.
+        """
+        return self._get(path_of(biz, "demands", spider), Demand)
+
+    def run(self, biz: str, job: str) -> Run:
+        """What the run of a job took; while it goes on, up to now.
+
+        Raises:
+            NotFoundError: nothing was measured of such a job, or it was more than a month ago.
+        """
+        return self._get(path_of(biz, "jobs", job, "run"), Run)
 
 
 def _name_of(what: str) -> str:

@@ -1,48 +1,39 @@
-"""Waiting until requests are in a final state, without asking for each of them all the time."""
+"""Requests: follow them, wait for them, read their results."""
 
 import math
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, overload
 
-from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.errors import ConflictError, InvalidRequestError
 from crawlfleet.kernel.ids import issued_at, parse_id
+from crawlfleet.sdk.calls import Calls, Pages, moment_of, parameters, path_of
+from crawlfleet.sdk.entries import Submitted
 from crawlfleet.sdk.errors import WaitTimeoutError
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.results import RequestStatus, Stats
 from crawlfleet.sdk.transport import Clock
+from crawlfleet.wire.explain import Explanation, UrlExplanation
+from crawlfleet.wire.requests import RequestsPage, RequestStatus
+from crawlfleet.wire.results import Ledger, Record, RecordsPage, Stats
 
-#: Pause between two looks: from, up to, growing by.
+#: Seconds that :meth:`RequestCalls.wait` waits unless another time is given.
+WAIT_SECONDS: Final = 600.0
+#: Entries of one page of a list; the API gives up to 1,000, a function answers up to 6 MB.
+PAGE_SIZE: Final = 500
+#: Pause between two polls: from, up to, growing by.
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LAST_PAUSE_SECONDS: Final = 5.0
 _PAUSE_GROWTH: Final = 1.5
-#: Requests that are looked at one by one per round; more than these are swept up in pages first.
+#: Requests that are read one by one per round; more than these are swept up in pages first.
 _WINDOW: Final = 32
-#: A sweep gives up after as many list entries per request that it looks for, plus one page.
+#: A sweep ends after as many list entries per request that it seeks, plus one page.
 _SWEEP_FACTOR: Final = 4
 _SWEEP_LEAST: Final = 1_000
 #: A sweep starts this much before the earliest id: ids are issued in blocks, ahead of their use.
 _SWEEP_MARGIN: Final = timedelta(seconds=5)
 
-#: Called after each look: how many are finished, how many are waited for.
+#: Called after each poll: how many are finished, how many are waited for.
 Progress = Callable[[int, int], None]
-
-
-class Reader(Protocol):
-    """What waiting asks of the client."""
-
-    def get(self, biz: str, request_id: str) -> RequestStatus:
-        """The request's state."""
-        ...
-
-    def stats(self, biz: str) -> Stats:
-        """The biz at a glance."""
-        ...
-
-    def requests(self, biz: str, *, since: str | None = None) -> Pages[RequestStatus]:
-        """The requests of a biz from a moment on."""
-        ...
 
 
 class Pauses:
@@ -71,10 +62,151 @@ class Pauses:
         return math.inf if self._ends_at is None else self._ends_at - self._clock.monotonic()
 
 
+class RequestCalls(Calls):
+    """The calls about requests and their results."""
+
+    def get(self, biz: str, request_id: str) -> RequestStatus:
+        """The request's state, timeline, attempts, error and body.
+
+        Raises:
+            NotFoundError: no such request, or it has expired.
+        """
+        return self._get(path_of(biz, "requests", request_id), RequestStatus)
+
+    def cancel(self, biz: str, request_id: str) -> RequestStatus:
+        """Cancel a request that no worker has begun; its last state.
+
+        Raises:
+            ConflictError: it is being worked on or in a final state.
+            NotFoundError: no such request.
+        """
+        lost: list[str] = []
+        try:
+            path = path_of(biz, "requests", request_id)
+            return self._read(self._transport.call("DELETE", path, lost=lost), RequestStatus)
+        except ConflictError:
+            # An earlier try may have cancelled it while its answer was lost.
+            if lost and (status := self.get(biz, request_id)).state == "cancelled":
+                return status
+            raise
+
+    def requests(
+        self,
+        biz: str,
+        *,
+        state: str | None = None,
+        since: datetime | str | None = None,
+        cursor: str | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Pages[RequestStatus]:
+        """The requests of a biz in the order they came, all pages.
+
+        ``since`` is an aware datetime or RFC 3339 text; ``cursor`` continues an earlier iterator.
+        """
+        params = parameters(state=state, since=moment_of(since), limit=page_size)
+        return self._pages(path_of(biz, "requests"), RequestsPage, params, cursor)
+
+    @overload
+    def wait(
+        self,
+        biz: str,
+        ids: None = None,
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> Stats: ...
+
+    @overload
+    def wait(
+        self,
+        biz: str,
+        ids: str | Iterable[str | Submitted],
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> list[RequestStatus]: ...
+
+    def wait(
+        self,
+        biz: str,
+        ids: str | Iterable[str | Submitted] | None = None,
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> Stats | list[RequestStatus]:
+        """Wait until the given requests, or all of the biz, are done, dead, cancelled or expired.
+
+        ``ids`` may be ids or results of :meth:`submit`, of which the refused are passed over; the
+        states come back in their order. Without ids the biz's totals come back. ``timeout`` is in
+        seconds, None for no end. Polls come at a growing interval; ``progress`` is called after
+        each with how many are finished, and of how many.
+
+        Raises:
+            WaitTimeoutError: the time is up; it holds what is still unfinished.
+            NotFoundError: one of the ids is unknown, or expired while it was waited for.
+        """
+        if ids is None:
+            return wait_for_biz(self, biz, timeout, self._clock, progress)
+        given = [ids] if isinstance(ids, str) else list(ids)
+        wanted = [each.id if isinstance(each, Submitted) else each for each in given]
+        known = [each for each in wanted if each is not None]
+        return wait_for_ids(self, biz, known, timeout, self._clock, progress)
+
+    def explain(self, biz: str, request_id: str) -> Explanation:
+        """Why a request is where it is: every decision in its order, and where it stands now.
+
+        Raises:
+            NotFoundError: no such request, or it has expired.
+        """
+        return self._get(path_of(biz, "requests", request_id, "explain"), Explanation)
+
+    def explain_url(self, biz: str, url: str, *, rule: str | None = None) -> UrlExplanation:
+        """Why a URL was or was not crawled: its seeds, their last request, its page.
+
+        ``rule`` looks for what is of that rule or spider alone.
+        """
+        params = parameters(url=url, rule=rule)
+        return self._get(path_of(biz, "explain"), UrlExplanation, params)
+
+    def stats(self, biz: str) -> Stats:
+        """Totals per state, records, queue, rates, and where workers spent their time."""
+        return self._get(path_of(biz, "stats"), Stats)
+
+    def ledger(self, biz: str, *, job: str | None = None) -> Ledger:
+        """Where everything is that was ever submitted to the biz, or under one job of it."""
+        return self._get(path_of(biz, "ledger"), Ledger, parameters(job=job))
+
+    def records(
+        self,
+        biz: str,
+        *,
+        request_id: str | None = None,
+        cursor: str | None = None,
+        follow: bool = False,
+        page_size: int = PAGE_SIZE,
+    ) -> Pages[Record]:
+        """The records of a biz, or of one request, in the order they were stored; each once.
+
+        A record with a key of its own comes again, under the same id, when it was replaced.
+
+        Ends with the last record there is, or with ``follow`` goes on for ever. The iterator's
+        ``cursor`` can be kept and given again to read on from there, in another process too; what
+        comes twice then has the same ``id``.
+        """
+        params = parameters(request_id=request_id, limit=page_size)
+
+        # One with a key of its own keeps its id when it is replaced, and is another one then.
+        def state(record: Record) -> str:
+            return record.id if "-" in record.id else f"{record.id} {record.stored_at}"
+
+        path = path_of(biz, "records")
+        return self._pages(path, RecordsPage, params, cursor, follow=follow, identity=state)
+
+
 def wait_for_biz(
-    reader: Reader, biz: str, timeout: float | None, clock: Clock, progress: Progress | None
+    reader: "RequestCalls", biz: str, timeout: float | None, clock: Clock, progress: Progress | None
 ) -> Stats:
-    """Look at the totals until nothing of the biz is unfinished."""
+    """Poll the totals until nothing of the biz is unfinished."""
     pauses = Pauses(clock, timeout)
     while True:
         stats = reader.stats(biz)
@@ -88,14 +220,14 @@ def wait_for_biz(
 
 
 def wait_for_ids(
-    reader: Reader,
+    reader: "RequestCalls",
     biz: str,
     ids: Sequence[str],
     timeout: float | None,
     clock: Clock,
     progress: Progress | None,
 ) -> list[RequestStatus]:
-    """Look at the ids in their order until each is in a final state.
+    """Poll the ids in their order until each is in a final state.
 
     Requests are worked on roughly in order, so each round asks for the oldest few that are left,
     after a sweep through the list when there are many.
@@ -106,7 +238,7 @@ def wait_for_ids(
     total = len(left)
     while True:
         busy = _sweep(reader, biz, left, final) if len(left) > _WINDOW else set()
-        _look(reader, biz, left, final, busy, pauses)
+        _poll(reader, biz, left, final, busy, pauses)
         if progress is not None:
             progress(len(final), total)
         if not left:
@@ -116,7 +248,7 @@ def wait_for_ids(
 
 
 def _sweep(
-    reader: Reader, biz: str, left: dict[str, None], final: dict[str, RequestStatus]
+    reader: "RequestCalls", biz: str, left: dict[str, None], final: dict[str, RequestStatus]
 ) -> set[str]:
     """Read the list from the oldest that is left; the ids seen in a state that is not final."""
     since = _oldest(left)
@@ -137,8 +269,8 @@ def _sweep(
     return busy
 
 
-def _look(
-    reader: Reader,
+def _poll(
+    reader: "RequestCalls",
     biz: str,
     left: dict[str, None],
     final: dict[str, RequestStatus],

@@ -2,95 +2,13 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from crawlfleet.kernel.errors import NotFoundError
 from crawlfleet.sdk.calls import Calls, parameters, path_of
 from crawlfleet.sdk.submission import KEY_HEADER
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a fire time: ``started``, ``skipped``, ``waiting`` or ``failed``.
-
-    The last two are tried again. ``job`` is what it started, ``why`` says why it did not.
-    """
-
-    outcome: str
-    fire_at: datetime
-    at: datetime
-    job: str | None = None
-    why: str = ""
-
-
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron line on what its jobs crawl: a kept spider, or a rule on URLs or on a start.
-
-    ``overlap`` says what a fire does while an earlier job has not ended: ``allow``, ``skip``,
-    ``queue`` or ``replace``. ``missed`` says which fire times are made up for after a stop:
-    ``all``, the ``latest``, or with ``skip`` those that are late by ``tolerance_seconds`` at most.
-    ``fire_at`` is the next time of the line, ``next_at`` when it comes: with its jitter, or when it
-    is looked at again while it has to wait. Of a version, what tells how far it has come is None.
-    """
-
-    name: str = ""
-    cron: str
-    urls: tuple[str, ...] = ()
-    time_zone: str = "UTC"
-    rule: str | None = None
-    start: dict[str, Any] | None = None
-    spider: str | None = None
-    spider_version: int | None = None
-    values: dict[str, str] = {}
-    priority: int | None = None
-    overlap: str = "allow"
-    missed: str = "all"
-    tolerance_seconds: int = 300
-    jitter_seconds: int = 0
-    enabled: bool = True
-    version: int = 1
-    put_at: datetime | None = None
-    fire_at: datetime | None = None
-    next_at: datetime | None = None
-    last_fired_at: datetime | None = None
-    last_outcome: Outcome | None = None
-
-
-class NextRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to come: ``fire_at`` by the cron line, ``at`` and ``local_at`` with the jitter.
-
-    ``shift_seconds`` is by how much clocks there are put forward (back, below 0) before it.
-    """
-
-    fire_at: datetime
-    at: datetime
-    local_at: datetime
-    shift_seconds: int = 0
-
-
-class StartedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a schedule was made to start; its name is that of its requests' ``job``."""
-
-    job: str
-    schedule: str
-    state: str
-    size: int
-    created_at: datetime
-
-
-class SchedulesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All schedules of a biz, as they travel."""
-
-    schedules: tuple[Schedule, ...]
-
-
-class RunsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The next runs, as they travel."""
-
-    time_zone: str = "UTC"
-    runs: tuple[NextRun, ...]
+from crawlfleet.wire.schedules import NextRun, RunsAnswer, Schedule, SchedulesAnswer, StartedJob
 
 
 class _Versions(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +82,7 @@ class ScheduleCalls(Calls):
         return _named(self._read(answer, Schedule), name)
 
     def pause_schedule(self, biz: str, name: str) -> Schedule:
-        """Let a schedule rest; the schedule as it is then.
+        """Pause a schedule; the schedule as it is then.
 
         Raises:
             NotFoundError: the biz has none of that name.
@@ -247,12 +165,7 @@ class ScheduleCalls(Calls):
         Raises:
             NotFoundError: the biz has none of that name.
         """
-        lost: list[str] = []
-        try:
-            self._transport.call("DELETE", path_of(biz, "schedules", name), lost=lost)
-        except NotFoundError:
-            if not lost:  # otherwise an earlier try has removed it
-                raise
+        self._remove(path_of(biz, "schedules", name))
 
     def _switch(self, biz: str, name: str, verb: str) -> Schedule:
         answer = self._transport.call("POST", path_of(biz, "schedules", name, verb))

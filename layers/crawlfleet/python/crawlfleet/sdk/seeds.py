@@ -8,13 +8,19 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
-from crawlfleet.sdk.calls import Calls, moment_of, parameters, path_of
-from crawlfleet.sdk.dead_letters import CHANGES, PAGE_SIZE, Progress, until_none_is_left
-from crawlfleet.sdk.explain import Changed
-from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.results import ProblemDocument
-from crawlfleet.sdk.submission import BATCH_ENTRIES, Prepared, batches, prepare
+from crawlfleet.sdk.calls import Calls, Pages, moment_of, parameters, path_of
+from crawlfleet.sdk.dead_letters import CHANGES, PAGE_SIZE, Changed, Progress, change_all
+from crawlfleet.sdk.entries import BATCH_ENTRIES, Prepared, batches, prepare
 from crawlfleet.sdk.transport import Clock, Transport
+from crawlfleet.wire import ProblemDocument
+from crawlfleet.wire.seeds import (
+    OfferAnswer,
+    OffersAnswer,
+    Seed,
+    SeedsPage,
+    SeedTotalsAnswer,
+    SegmentTotals,
+)
 
 _PLACE: Final = re.compile(r"^seeds\[(\d{1,9})\]\.?")
 
@@ -40,66 +46,6 @@ class SeedOffer(msgspec.Struct, frozen=True, kw_only=True):
         return not self.accepted and self.error is None
 
 
-class Seed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed: ``ready``, ``handed``, ``finished`` or ``failed``. ``id`` is ``segment/key``.
-
-    ``due_at`` is when it is to be looked at next; of one that has ended it is when. ``request_id``
-    is the request that it was last handed out as.
-    """
-
-    id: str
-    segment: str
-    key: str
-    state: str
-    url: str
-    rule: str = ""
-    depth: int = 0
-    meta: dict[str, Any] = {}
-    headers: dict[str, str] = {}
-    job: str | None = None
-    found_by: str | None = None
-    offered_at: datetime | None = None
-    due_at: datetime | None = None
-    request_id: str | None = None
-    handed_at: datetime | None = None
-    tries: int = 0
-    why: str | None = None
-
-
-class SegmentTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seeds a segment has in each state; ``waiting`` are ready ones of the future."""
-
-    segment: str
-    ready: int = 0
-    waiting: int = 0
-    handed: int = 0
-    finished: int = 0
-    failed: int = 0
-    filter_bytes: int = 0
-
-
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    accepted: bool = False
-    segment: str | None = None
-    key: str | None = None
-    why: str | None = None
-    error: ProblemDocument | None = None
-
-
-class _Offered(msgspec.Struct, frozen=True, kw_only=True):
-    seeds: tuple[_Answer, ...]
-
-
-class _Page(msgspec.Struct, frozen=True, kw_only=True):
-    seeds: tuple[Seed, ...]
-    cursor: str | None = None
-    more: bool = False
-
-
-class _Totals(msgspec.Struct, frozen=True, kw_only=True):
-    segments: tuple[SegmentTotals, ...]
-
-
 class Seeds(Calls):
     """The seeds that a filter means; iterate for them, in the order of segment and key."""
 
@@ -117,12 +63,7 @@ class Seeds(Calls):
     def pages(self, cursor: str | None = None) -> Pages[Seed]:
         """The same iterator with its ``cursor``, to take it up again elsewhere."""
         params = {**self._meant, **parameters(limit=self._page_size)}
-
-        def read(at: str | None) -> tuple[tuple[Seed, ...], str | None, bool]:
-            page = self._get(self._path, _Page, {**params, **parameters(cursor=at)})
-            return page.seeds, page.cursor, page.more
-
-        return Pages(read, cursor, clock=self._clock)
+        return self._pages(self._path, SeedsPage, params, cursor)
 
     def release(
         self,
@@ -173,7 +114,7 @@ class Seeds(Calls):
         def ask(place: dict[str, str | int]) -> Changed:
             return self._post(f"{self._path}/{verb}", {**scope, **place}, Changed, [])
 
-        return until_none_is_left(ask, cursor, limit, progress)
+        return change_all(ask, cursor, limit, progress)
 
 
 class SeedCalls(Calls):
@@ -221,7 +162,7 @@ class SeedCalls(Calls):
             except InvalidRequestError as error:
                 yield from _refused(batch, error)
                 continue
-            answers = self._read(answer, _Offered).seeds
+            answers = self._read(answer, OffersAnswer).seeds
             if len(answers) != len(batch):
                 raise self._strange(answer, f"{len(answers)} answers to {len(batch)} offers")
             for one, each in zip(batch, answers, strict=True):
@@ -249,7 +190,7 @@ class SeedCalls(Calls):
 
     def seed_totals(self, biz: str) -> tuple[SegmentTotals, ...]:
         """How many seeds the newest segments have in each state, the newest first."""
-        return self._get(path_of(biz, "seeds", "totals"), _Totals).segments
+        return self._get(path_of(biz, "seeds", "totals"), SeedTotalsAnswer).segments
 
     def release_seeds(self, biz: str, seeds: Sequence[str]) -> int:
         """Make these seeds (``segment/key``) ready again if they have ended; how many had."""
@@ -268,7 +209,7 @@ class SeedCalls(Calls):
         return count
 
 
-def _offer(one: Prepared, answer: _Answer) -> SeedOffer:
+def _offer(one: Prepared, answer: OfferAnswer) -> SeedOffer:
     return SeedOffer(
         index=one.index,
         url=one.url,

@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from crawlfleet.kernel.errors import NotFoundError
-from crawlfleet.sdk.calls import Calls, parameters, path_of
-from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.calls import Calls, Pages, parameters, path_of
+from crawlfleet.wire import Page
 
-#: What goes into a place of a pattern: texts, or Python's ``range``, whose end is not in it.
+#: Values of a place of a pattern: texts, or Python's ``range``, whose end is not in it.
 Values: TypeAlias = Iterable[str] | range
 
 
@@ -56,12 +55,10 @@ class SpiderVersion(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class SpidersPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of spiders, as it travels."""
+class SpidersPage(Page, frozen=True):
+    """A page of spiders."""
 
-    spiders: tuple[Spider, ...] = ()
-    cursor: str | None = None
-    more: bool = False
+    spiders: tuple[Spider, ...]
 
 
 class SpiderVersionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,13 +74,8 @@ class SpiderCalls(Calls):
         self, biz: str, *, cursor: str | None = None, page_size: int = 100
     ) -> Pages[Spider]:
         """What the biz document has, rules and spiders by name, then what is kept, by name."""
-        path, params = path_of(biz, "spiders"), parameters(limit=page_size)
-
-        def read(at: str | None) -> tuple[tuple[Spider, ...], str | None, bool]:
-            page = self._get(path, SpidersPage, {**params, **parameters(cursor=at)})
-            return page.spiders, page.cursor, page.more
-
-        return Pages(read, cursor, clock=self._clock)
+        params = parameters(limit=page_size)
+        return self._pages(path_of(biz, "spiders"), SpidersPage, params, cursor)
 
     def spider(self, biz: str, name: str, *, version: int | None = None) -> Spider:
         """One spider, in its newest version or in this one.
@@ -165,12 +157,7 @@ class SpiderCalls(Calls):
             NotFoundError: the biz keeps none of that name.
             ConflictError: schedules start it.
         """
-        lost: list[str] = []
-        try:
-            self._transport.call("DELETE", path_of(biz, "spiders", name), lost=lost)
-        except NotFoundError:
-            if not lost:  # otherwise an earlier try has deleted it
-                raise
+        self._remove(path_of(biz, "spiders", name))
 
 
 def _written(values: Values) -> Any:

@@ -1,170 +1,33 @@
-"""A submission, cut into batches the API takes and put together again entry by entry.
-
-Submitting pages: one, many, more than memory holds; each stored once.
-"""
+"""Submitting pages: one, many, more than memory holds; each is stored once."""
 
 import math
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, overload
 
-import msgspec
-
-from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Problem, RejectedError
+from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, RejectedError
 from crawlfleet.sdk.calls import Calls, path_of
+from crawlfleet.sdk.entries import (
+    Entry,
+    EntryLike,
+    Submitted,
+    answered,
+    batches,
+    encode,
+    prepare,
+    refused,
+)
 from crawlfleet.sdk.errors import PartlySubmittedError, UncertainError, error_of
-from crawlfleet.sdk.results import BatchAnswer, Entry, ProblemDocument, SubmissionAnswer, Submitted
 from crawlfleet.sdk.transport import Answer, Patience
-
-#: Entries that one call may carry.
-BATCH_ENTRIES: Final = 1_000
-#: Bytes that one call may carry: Lambda takes 6 MB, with the body quoted inside the event.
-BATCH_BYTES: Final = 4_000_000
-
-EntryLike: TypeAlias = str | Entry | Mapping[str, Any]
-
-#: Fields of a call that belong to no entry of it.
-_OF_THE_CALL: Final = frozenset({"requests", "body", "biz", "request"})
-_PLACE: Final = re.compile(r"^requests\[(\d+)\]\.?")
-#: Where a mistake is that an entry was given before, this says where.
-_OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
-
-
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry as it will travel, and its place in what the caller gave."""
-
-    index: int
-    url: str
-    content: bytes
-
-
-def prepare(entry: EntryLike, index: int, field: str, **filled: str | int | None) -> Prepared:
-    """Encode an entry; ``filled`` are fields for those that have none of their own.
-
-    What its fields hold is the API's to judge: it has the rules, and answers each entry by itself.
-
-    Raises:
-        InvalidRequestError: it is no URL, no mapping and no :class:`Entry`, or no JSON can hold it.
-    """
-    fields: dict[str, Any]
-    if isinstance(entry, str):
-        fields = {"url": entry}
-    elif isinstance(entry, Entry):
-        fields = msgspec.to_builtins(entry)
-    elif isinstance(entry, Mapping):
-        fields = dict(entry)
-    else:
-        raise InvalidRequestError.of(
-            field, f"must be a URL, a mapping or an Entry, not {type(entry).__name__}"
-        )
-    for name, value in filled.items():
-        if fields.get(name) is None:
-            fields[name] = value
-        if fields[name] is None:
-            del fields[name]
-    try:
-        content = msgspec.json.encode(fields)
-    except (TypeError, ValueError) as error:
-        raise InvalidRequestError.of(field, f"cannot be written as JSON: {error}") from error
-    url = fields.get("url")
-    return Prepared(index=index, url=url if isinstance(url, str) else "", content=content)
-
-
-def batches(entries: Iterable[Prepared]) -> Iterator[list[Prepared]]:
-    """Batches within the API's limits, in order, taken from ``entries`` as they are needed."""
-    batch: list[Prepared] = []
-    size = 0
-    for entry in entries:
-        if batch and (len(batch) >= BATCH_ENTRIES or size + len(entry.content) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += len(entry.content) + 1
-    if batch:
-        yield batch
-
-
-def encode(batch: list[Prepared]) -> bytes:
-    """The body of a batch's call."""
-    return b'{"requests":[' + b",".join(entry.content for entry in batch) + b"]}"
-
-
-def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list[Submitted]:
-    """The results of a batch that was accepted in part or whole, entry by entry."""
-    return [
-        Submitted(
-            index=entry.index,
-            url=entry.url,
-            id=answer.id,
-            state=answer.state,
-            repeated=answer.repeated,
-            error=_own(answer.error, batch),
-        )
-        for entry, answer in zip(batch, answers, strict=True)
-    ]
-
-
-def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted] | None:
-    """The results of a batch of which nothing was acceptable, each with its own mistakes.
-
-    None where the mistakes are not all of single entries: then the call as a whole was wrong.
-    """
-    problems: dict[int, list[Problem]] = {}
-    for problem in error.problems:
-        place = _PLACE.match(problem.field)
-        # Of a batch of one, the API names the entry's fields without its place.
-        alone = place is None and len(batch) == 1 and problem.field not in _OF_THE_CALL
-        if not alone and (place is None or int(place[1]) >= len(batch)):
-            return None
-        problems.setdefault(int(place[1]) if place else 0, []).append(
-            Problem(_PLACE.sub("", problem.field) or "entry", _placed(problem.message, batch))
-        )
-    return [
-        Submitted(
-            index=entry.index,
-            url=entry.url,
-            error=ProblemDocument(
-                title="The request is not valid",
-                status=400,
-                detail="" if own else "refused with the rest of its batch",
-                errors=tuple(own),
-            ),
-        )
-        for entry, own in ((entry, problems.get(at, [])) for at, entry in enumerate(batch))
-    ]
-
-
-def _own(problem: ProblemDocument | None, batch: list[Prepared]) -> ProblemDocument | None:
-    """The problem with fields told from its entry, whatever place that had in its batch."""
-    if problem is None:
-        return None
-    if not problem.errors:
-        return msgspec.structs.replace(problem, detail=_PLACE.sub("", problem.detail))
-    own = tuple(
-        Problem(_PLACE.sub("", each.field) or "entry", _placed(each.message, batch))
-        for each in problem.errors
-    )
-    return msgspec.structs.replace(problem, detail="", errors=own)
-
-
-def _placed(message: str, batch: list[Prepared]) -> str:
-    """The message, naming another entry by its index in what the caller gave, not in its batch."""
-
-    def given(other: re.Match[str]) -> str:
-        at = int(other[1])
-        return f"requests[{batch[at].index}]" if at < len(batch) else other[0]
-
-    return _OTHER.sub(given, message)
-
+from crawlfleet.wire.requests import BatchAnswer, SubmissionAnswer
 
 KEY_HEADER: Final = "Idempotency-Key"
 
-#: Is told how many seconds are waited before the biz is asked again whether it takes more.
+#: Called with the seconds that are waited before the biz is asked again.
 OnWait = Callable[[float], None]
 
 
-class Submissions(Calls):
+class SubmissionCalls(Calls):
     """The calls that submit."""
 
     @overload
@@ -224,7 +87,7 @@ class Submissions(Calls):
 
         A biz that has as much as it may says so. ``timeout`` is for how many seconds from now on
         room is waited for, asking at least every 30 of them (without it, as for any call);
-        ``on_wait`` is told of each pause.
+        ``on_wait`` is called with each pause.
 
         Raises:
             InvalidRequestError: the one page is refused; the fields are named.
@@ -342,21 +205,19 @@ class Submissions(Calls):
             ) from error
 
     def _one(self, answer: Answer, url: str) -> Submitted:
-        reported = self._read(answer, SubmissionAnswer)
-        if reported.error is not None:
-            raise error_of(reported.error.status or 400, reported.error)
-        if reported.id is None:
+        one = self._read(answer, SubmissionAnswer)
+        if one.error is not None:
+            raise error_of(one.error.status or 400, one.error)
+        if one.id is None:
             raise self._strange(answer, "an acceptance without an id")
-        return Submitted(
-            index=0, url=url, id=reported.id, state=reported.state, repeated=reported.repeated
-        )
+        return Submitted(index=0, url=url, id=one.id, state=one.state, repeated=one.repeated)
 
     def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
         if timeout is None and on_wait is None:
             return None
         seconds = math.inf if timeout is None else timeout
         return Patience(
-            until=self._clock.monotonic() + seconds, reported=on_wait or (lambda _seconds: None)
+            until=self._clock.monotonic() + seconds, on_pause=on_wait or (lambda _seconds: None)
         )
 
 

@@ -1,4 +1,4 @@
-"""One call to the API: sent, tried again where that is safe, answered or failed in our own terms.
+"""Transport of one call: sent, tried again where that is safe, answered or failed.
 
 What is tried again:
 
@@ -62,7 +62,7 @@ _PASSING: Final = (
 
 
 class Clock(Protocol):
-    """What is asked of time; the module :mod:`time` answers it."""
+    """The clock; the module :mod:`time` is one."""
 
     def monotonic(self) -> float:
         """Seconds that never step back."""
@@ -104,11 +104,11 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """How long answers of 429 are waited out: until ``until``, by the clock's ``monotonic``.
 
-    ``told`` hears of each pause, in seconds, before it is made.
+    ``on_pause`` is called with each pause, in seconds, before it is made.
     """
 
     until: float
-    reported: Callable[[float], None]
+    on_pause: Callable[[float], None]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +216,7 @@ class Transport:
                         raise error_of(status, problem, retry_after)
                     pause = self._retries.pause(attempt, retry_after)
                     pause = min(pause, LONGEST_PAUSE_FOR_ROOM, left)
-                    patience.reported(pause)
+                    patience.on_pause(pause)
                     self._clock.sleep(pause)
                     continue
                 too_long = (retry_after or 0.0) > self._retries.patience_seconds
