@@ -1,7 +1,4 @@
-"""The accrual failure detector's view of the workers, on Redis (SPEC.md C5, D1).
-
-Which workers live, on Redis: consumers beat, whoever wants more of them reserves the start.
-"""
+"""The registry of workers and their heartbeats in Redis (SPEC.md C5, C6, D1)."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,7 +22,7 @@ from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.kernel.time import to_ms
 
 _BEAT: Final = Script("fleet/redis/beat")
-_REAP: Final = Script("fleet/redis/bury")
+_REAP: Final = Script("fleet/redis/reap")
 _RESERVE_WAKE: Final = Script("fleet/redis/reserve_wake")
 _RETIRE: Final = Script("fleet/redis/retire")
 
@@ -35,13 +32,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class RedisWorkers:
-    """A :class:`~crawlfleet.ports.Workers`; :mod:`.watch` looks at the same ones.
+    """The workers of one pool that live, over all queues of the stage.
 
-    Args:
-        connection: The stage's Redis.
-        liveness: How long after its last beat a worker is taken to live.
-        fleet: Keeps fleets apart that share a Redis.
-        pool: Whose workers these are.
+    Workers beat; whoever wants more of them reserves their start. A worker counts as live for
+    ``liveness`` after its last beat; ``fleet`` keeps fleets apart that share a Redis.
     """
 
     def __init__(
@@ -57,11 +51,11 @@ class RedisWorkers:
         self._keys = fleet_keys(fleet, pool)
 
     def beat(self, worker: str, now: datetime, worker_status: WorkerStatus = _NO_STATUS) -> bool:
-        """The worker lives; True if it was known.
+        """Keep the worker alive; return True if it was known, False if it is new or was reaped.
 
         Its first beat takes the place of one reserved wake-up. ``now`` is what :meth:`live` and
-        :meth:`reserve_wake` count by, so that whoever asks them is of one mind with whoever beats;
-        the watch goes by the server's clock, under which the beat is kept as well.
+        :meth:`reserve_wake` count by; the failure detector goes by the server's clock, under which
+        the beat is kept as well.
         """
         presence = Presence.at(now, self._liveness)
         keys = self._keys
@@ -69,30 +63,31 @@ class RedisWorkers:
             _BEAT,
             (keys.workers, keys.wakes, keys.pulses, keys.intervals, keys.cards, keys.watch),
             *(worker, presence.now_ms, presence.live_after_ms, presence.forget_ms),
-            *(
-                _encode(worker_status),
-                WINDOW,
-                MEMORY // _MILLISECOND,
-                DETECTOR_LAPSE // _MILLISECOND,
-            ),
+            *(_encode(worker_status), WINDOW, MEMORY // _MILLISECOND),
+            DETECTOR_LAPSE // _MILLISECOND,
         )
         return whole(known) == 1
 
     def leave(self, worker: str) -> None:
-        """The worker ends of its own will; nothing is kept of it."""
+        """Deregister a worker that ends; nothing is kept of it."""
         whole(self._redis.again(_REAP, mortal_keys(self._keys), worker))
 
     def retire(self, worker: str, now: datetime, least: int) -> bool:
-        """The worker ends, unless fewer than ``least`` others live; whether it has.
+        """Deregister the worker unless fewer than ``least`` others live; return whether it was.
 
-        Repeated because the answer was lost, it finds itself gone: it has ended all the same.
+        Atomic over callers: of two, one ends where one has to stay. Wake-ups, and workers that are
+        told to leave, do not count. Repeated as its answer was lost, it finds itself gone: it has
+        ended all the same.
         """
         live_after_ms = Presence.at(now, self._liveness).live_after_ms
         keys = mortal_keys(self._keys)
         return whole(self._redis.again(_RETIRE, keys, worker, live_after_ms, least)) == 1
 
     def live(self, now: datetime | None = None) -> list[str]:
-        """Ids of the workers that live, then of wake-ups that have not become workers yet."""
+        """List the workers that live, then wake-ups that have not become workers yet.
+
+        Without ``now`` it is the server's: workers beat by that, whatever the caller's clock says.
+        """
         now = server_time(self._redis) if now is None else now
         presence = Presence.at(now, self._liveness)
         # In this order a wake-up that becomes a worker meanwhile is seen twice, and not overlooked.
@@ -105,7 +100,7 @@ class RedisWorkers:
             return [text(name).decode() for name in (*several(workers), *several(wakes))]
 
     def staying(self, now: datetime) -> list[str]:
-        """Ids of the workers that live and are not told to leave; wake-ups are nobody yet."""
+        """List the workers that live and are not told to leave: they go on taking work."""
         live_after_ms = Presence.at(now, self._liveness).live_after_ms
         answers = self._redis.together(
             ("ZRANGEBYSCORE", self._keys.leaving, "-inf", "+inf"),
@@ -117,10 +112,9 @@ class RedisWorkers:
             return [text(name).decode() for name in several(workers) if text(name) not in going]
 
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
-        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+        """Reserve starts so that ``wanted`` workers live; return how many the caller is to start.
 
-        No more than ``most``, if that is said. Those that are told to leave (:mod:`.staffing`) are
-        not counted.
+        Atomic over callers; no more than ``most``. Workers that are told to leave do not count.
         """
         spans = self._liveness, WAKE_TERM, max(MEMORY, self._liveness)
         return whole(
@@ -135,28 +129,24 @@ class RedisWorkers:
 
 
 def mortal_keys(keys: FleetKeys) -> tuple[str, str, str, str, str]:
-    """What is forgotten of a worker that ends; the KEYS of bury and retire."""
+    """The KEYS of reap.lua and retire.lua: all that is kept of a worker."""
     return keys.workers, keys.pulses, keys.intervals, keys.cards, keys.leaving
 
 
-_ACQUIRE_LOCK: Final = Script("fleet/redis/take_turn")
-_RELEASE_LOCK: Final = Script("fleet/redis/end_turn")
-_HEARTBEATS: Final = Script("fleet/redis/pulses")
+_ACQUIRE_LOCK: Final = Script("fleet/redis/acquire_lock")
+_RELEASE_LOCK: Final = Script("fleet/redis/release_lock")
+_HEARTBEATS: Final = Script("fleet/redis/heartbeats")
 _FOR_EVER_MS: Final = 2**52
 _decode: Final = msgspec.json.Decoder(WorkerStatus).decode
 
 
 class RedisFailureDetector:
-    """A :class:`~crawlfleet.ports.Watch` over the workers that beat on the same Redis.
+    """The failure detector's view of all workers, and the locks of the fleet.
 
-    The fleet is watched as long as somebody looks or beats at least every ``lapse``: either shows
-    that Redis answered, so that whoever was silent could have beaten. After a longer pause silence
-    counts from the next look or beat on, and only a look after that one can find anybody dead.
-
-    Args:
-        connection: The stage's Redis.
-        lapse: The longest pause within which the watch goes on.
-        fleet: Keeps fleets apart that share a Redis.
+    Time is the server's, so that a worker's clock does not make it look dead. The fleet is observed
+    as long as somebody reads or beats at least every ``lapse``: either shows that Redis answered,
+    so that a silent worker could have beaten. After a longer pause silence counts from the next
+    read or beat on, and only a read after that one can find a worker dead.
     """
 
     def __init__(
@@ -172,9 +162,10 @@ class RedisFailureDetector:
         self._keys = fleet_keys(fleet)
 
     def acquire_lock(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
-        """Whether the holder is to do ``name`` now.
+        """Give the lock ``name`` to one holder at a time, and at most once ``every``.
 
-        Not repeated when the answer is lost: a turn that nobody knows of ends after its term.
+        A holder that does not come back loses it after ``term``. Not repeated when the answer is
+        lost: a lock that nobody knows of ends after its term.
         """
         answer = self._redis.once(
             _ACQUIRE_LOCK,
@@ -184,13 +175,13 @@ class RedisFailureDetector:
         return whole(answer) == 1
 
     def release_lock(self, name: str, holder: str) -> None:
-        """The holder is done; no effect if the turn is another's now."""
+        """Release a lock; no effect if it is another holder's now."""
         whole(self._redis.again(_RELEASE_LOCK, (self._keys.turns,), name, holder))
 
     def heartbeats(self, silent_for: timedelta | None = None) -> list[WorkerHeartbeats]:
-        """Known workers, the longest silent first; nothing is read of those that are not asked for.
+        """Read the heartbeats of workers silent for so long, or of all, the longest silent first.
 
-        A look costs by the workers it returns, not by the fleet.
+        Reading observes the fleet. It costs by the workers that are returned, not by the fleet.
         """
         keys = self._keys
         found = several(
@@ -205,7 +196,10 @@ class RedisFailureDetector:
             return [_beats(several(one, 5)) for one in heartbeats]
 
     def observed_for(self) -> timedelta:
-        """How long the fleet has been watched without a lapse; nearly nothing after a flush."""
+        """Tell how long the fleet was observed without a lapse; nearly 0 after a flush of Redis.
+
+        It reads once, and so it observes.
+        """
         keys = self._keys
         shape = (keys.pulses, keys.intervals, keys.cards, keys.watch)
         # Nobody is silent for longer than for ever: no worker is read.
@@ -213,9 +207,10 @@ class RedisFailureDetector:
         return whole(found[0]) * _MILLISECOND
 
     def reap(self, worker: str, pool: str = MAIN_POOL) -> bool:
-        """The worker is dead, and counted as live no more; False if it was not known any more.
+        """Forget a dead worker of that pool; return False if it was not known any more.
 
-        Not repeated when the answer is lost: it says whether it was this call that buried it.
+        If it beats again it is new. Not repeated when the answer is lost: it says whether it was
+        this call that reaped it.
         """
         keys = mortal_keys(fleet_keys(self._fleet, pool))
         return whole(self._redis.once(_REAP, keys, worker)) == 1
@@ -233,7 +228,7 @@ def _beats(answer: list[object]) -> WorkerHeartbeats:
 
 
 def _worker_status(found: bytes) -> WorkerStatus:
-    """What the worker says of itself; nothing if a version of ours wrote it that says it unlike."""
+    """Decode a worker's status; an empty one if a version of ours wrote it in another form."""
     try:
         return _decode(found)
     except msgspec.DecodeError:

@@ -1,19 +1,12 @@
-"""How many workers there are to be, on Redis: the standing decision, and who goes by it.
-
-The latest tick of the scheduler, on Redis: whoever looks after the fleet reads it there.
-
-Which bizs there are, told on Redis by the scheduler to whoever sees nothing else of the fleet.
-
-Scrapy processes cannot read the configuration. Items for a biz that nobody serves would be taken
-and wait for ever, so a process asks before its first item, and the scheduler looks after what was
-put in for bizs that are gone.
-"""
+"""What the scheduler keeps in Redis for others: scaling targets, its latest tick, the bizs."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from crawlfleet.fleet.autoscaler import MOST_THROUGHPUTS, THROUGHPUT_WEIGHT
 from crawlfleet.fleet.failure_detector import Presence
@@ -35,8 +28,8 @@ from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, severa
 from crawlfleet.kernel.redis.server import FleetKeys, Script, fleet_keys
 from crawlfleet.requests.queue.redis.keys import bizs_key
 
-_TARGET: Final = Script("fleet/redis/staffing")
-_MUSTER: Final = Script("fleet/redis/muster")
+_TARGET: Final = Script("fleet/redis/scaling_target")
+_REPORT_THROUGHPUT: Final = Script("fleet/redis/report_throughput")
 _IDLE_NEEDS: Final = Script("fleet/redis/idle_needs")
 #: No decision has this version.
 _READ_ONLY: Final = -1
@@ -47,11 +40,9 @@ _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
 class RedisScalingTargets:
-    """A :class:`~crawlfleet.ports.Staffing`.
+    """The standing target of each pool, which several may set, and the workers that follow it.
 
-    Args:
-        connection: The stage's Redis.
-        fleet: Keeps fleets apart that share a Redis.
+    ``fleet`` keeps fleets apart that share a Redis.
     """
 
     def __init__(self, connection: RedisConnection, *, fleet: str = "fleet") -> None:
@@ -63,14 +54,14 @@ class RedisScalingTargets:
         return fleet_keys(self._fleet, MAIN_POOL if pool == FLEET_POOL else pool)
 
     def read(self, pool: str) -> ScalingState:
-        """What stands."""
+        """Read the standing target; version 0 where none was ever set, or Redis has lost it."""
         return self._ask(pool, _READ_ONLY, "")[1]
 
     def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
-        """Make it the decision that stands, unless another was made since ``read``.
+        """Set the target unless another was set since ``read``; return False then.
 
-        Repeated because the answer was lost, it finds itself, which is another: whoever reads again
-        sees that it stands.
+        Repeated as its answer was lost, it finds itself, which is another: the next read shows that
+        it stands.
         """
         allowed = _UNKNOWN if target.allowed is None else target.allowed
         figures = f"{target.needed} {target.kept} {target.at_ms} {target.quiet_ms} {target.peak}"
@@ -81,7 +72,7 @@ class RedisScalingTargets:
         return self._ask(pool, read.version, figures)[0]
 
     def throughputs(self, pool: str) -> dict[str, float]:
-        """What workers have shown of lanes."""
+        """Read what workers do in a second of a queue alone, as learnt, by ``tenant/biz``."""
         (answer,) = several(self._redis.together(("HGETALL", self._keys.paces)), 1)
         with self._redis.translated():
             if not isinstance(answer, dict):
@@ -101,11 +92,15 @@ class RedisScalingTargets:
         now: datetime,
         throughputs: Mapping[str, Throughput] = _NONE,
     ) -> ThroughputReply:
-        """A worker says what it can do; whether it is to leave."""
+        """Learn a worker's throughput, at all and by ``tenant/biz``; tell whether it is to leave.
+
+        As many are told to leave as are more than the target keeps, but by no target that is out of
+        date, and never the last one. A worker that was told once is told so again.
+        """
         shown = [word for queue_key, one in throughputs.items() for word in (queue_key, _said(one))]
         keys = self._keys_of(pool)
         reported = self._redis.again(
-            _MUSTER,
+            _REPORT_THROUGHPUT,
             (keys.staff, keys.leaving, keys.workers, keys.paces),
             *(pool, worker, "" if throughput is None else _said(throughput), THROUGHPUT_WEIGHT),
             *(Presence.at(now).live_after_ms, FRESH_MS, MOST_THROUGHPUTS),
@@ -115,7 +110,10 @@ class RedisScalingTargets:
         return ThroughputReply(leaves=whole(leaves) == 1, others=whole(others), floor=whole(floor))
 
     def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
-        """Seconds since those that state needs were at work."""
+        """Tell the seconds since each with stated needs was active; 0 for those active, or new.
+
+        Those that are not among ``stated`` are forgotten.
+        """
         names = [name for name in stated if name in active]
         count = len(names)
         names += [name for name in stated if name not in active]
@@ -137,51 +135,32 @@ class RedisScalingTargets:
             )
             if standing is None:
                 return whole(decided) == 1, found
+            # A target of an older version has no `allowed`, or no `floor` and `stated`.
             numbers = [int(word) for word in text(standing).split()]
-            # A decision that an older version has left says nothing of what is allowed.
             if len(numbers) not in {6, 7, 9}:
                 raise nonsense()
             if len(numbers) == 6:
                 numbers.append(_UNKNOWN)
-            number, needed, kept, at_ms, quiet_ms, peak, allowed, floor, stated = (*numbers, 0, 0)[
-                :9
-            ]
-            target = ScalingTarget(
-                needed=needed,
-                kept=kept,
-                at_ms=at_ms,
-                quiet_ms=quiet_ms,
-                peak=peak,
-                allowed=None if allowed == _UNKNOWN else allowed,
-                floor=floor,
-                stated=stated,
-            )
-            return whole(decided) == 1, ScalingState(
-                target=target,
-                version=number,
-                now_ms=found.now_ms,
-                throughput=found.throughput,
-                leaving=found.leaving,
-            )
+            names = ("needed", "kept", "at_ms", "quiet_ms", "peak", "allowed", "floor", "stated")
+            figures_of = dict(zip(names, numbers[1:], strict=False))
+            allowed = figures_of.pop("allowed")
+            target = ScalingTarget(**figures_of, allowed=None if allowed == _UNKNOWN else allowed)
+            return whole(decided) == 1, replace(found, target=target, version=numbers[0])
 
 
 def _said(shown: Throughput) -> str:
-    """What was shown, as muster reads it."""
+    """Write a throughput as report_throughput.lua reads it."""
     return f"{'>' if shown.is_least else ''}{shown.per_second:.6g}"
 
 
 _TICK: Final = Script("fleet/redis/tick")
-_REPORT_FAULT: Final = Script("fleet/redis/tell_fault")
+_REPORT_FAULT: Final = Script("fleet/redis/report_fault")
 
 
 class RedisTicks:
-    """A :class:`~crawlfleet.ports.Ticks`.
+    """The scheduler's latest tick: who is silent cannot say so, so others read this.
 
-    Args:
-        connection: The stage's Redis.
-        fleet: Keeps fleets apart that share a Redis.
-        between_seconds: For how long a fault between ticks is told.
-        most_between: How many of them are.
+    Faults between ticks are kept for ``between_seconds``, ``most_between`` of them.
     """
 
     def __init__(
@@ -199,12 +178,12 @@ class RedisTicks:
         self._keys = (keys.tick, keys.between_ticks)
 
     def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
-        """See ports.Ticks.note."""
+        """Note that a tick has just ended, and how often each part of it failed."""
         reported = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
         several(self._redis.again(_TICK, self._keys, " ".join(reported), self._life_ms), 3)
 
     def report_fault(self, part: TickPart, what: str) -> None:
-        """See ports.Ticks.tell_fault."""
+        """Note a fault of a part between ticks; ``what`` is a word, once for each fault."""
         whole(
             self._redis.again(
                 _REPORT_FAULT, self._keys[1:], f"{part} {what}", self._life_ms, self._most
@@ -212,7 +191,7 @@ class RedisTicks:
         )
 
     def last(self) -> Ticked:
-        """See ports.Ticks.last."""
+        """Read the latest tick that ended, by the server's clock, or since when one is awaited."""
         answer = self._redis.again(_TICK, self._keys, "", self._life_ms)
         now_ms, standing, between = several(answer, 3)
         with self._redis.translated():
@@ -223,34 +202,38 @@ class RedisTicks:
             took, *rest = words
             faults = Counter({part: int(n) for part, n in zip(rest[::2], rest[1::2], strict=True)})
             faults.update(text(each).decode().split()[0] for each in several(between))
-            return Ticked(
-                seconds_ago=ago,
-                took_seconds=float(took),
-                faults=dict(faults),
-            )
+            return Ticked(seconds_ago=ago, took_seconds=float(took), faults=dict(faults))
 
 
-_REPORT: Final = Script("fleet/redis/tell_bizs")
+_REPORT: Final = Script("fleet/redis/report_bizs")
 _GONE: Final = Script("fleet/redis/gone_bizs")
 _ASK: Final = Script("fleet/redis/ask_biz")
 
-#: Bizs that are written down for those who ask while nobody can say; and named in an answer.
+#: Bizs that are noted when asked for before they are known; and named in an answer.
 _MOST: Final = 1_000
 _SHOWN: Final = 20
 
 
 class RedisBizs:
-    """A :class:`~crawlfleet.ports.Bizs`, and the side of those who ask."""
+    """The bizs of each tenant, for processes that put items in and cannot read the configuration.
+
+    Items for a biz that nobody serves would be taken and wait for ever. So a Scrapy process asks
+    before its first item, and the scheduler looks after the queues of bizs that were removed.
+    """
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
     def report(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
-        """See ports.Bizs.tell."""
+        """Set all queues of these tenants; return removed ones, that were there or asked for."""
         return self._gone(_REPORT, queues)[0]
 
     def gone(self, queues: Mapping[str, Sequence[QueueKey]]) -> list[QueueKey]:
-        """See ports.Bizs.gone."""
+        """Return what :meth:`report` would, and set nothing.
+
+        Raises:
+            StoreUnavailableError: of some tenants nobody can say, which :meth:`report` leaves out.
+        """
         gone, away = self._gone(_GONE, queues)
         if away:
             said = f"of {away} of {len(queues)} tenants nobody can say which bizs are gone"
@@ -260,16 +243,16 @@ class RedisBizs:
     def _gone(
         self, script: Script, queues: Mapping[str, Sequence[QueueKey]]
     ) -> tuple[list[QueueKey], int]:
-        """The lanes that are gone, and of how many tenants nobody can say."""
+        """Find removed queues, and the number of tenants of which nobody can say."""
         tenants = sorted(queues)
-        notification_state = [_reporting(tenant, queues[tenant]) for tenant in tenants]
-        answers = self._redis.as_far_as_may_be(script, notification_state)
+        calls = [_reporting(tenant, queues[tenant]) for tenant in tenants]
+        answers = self._redis.as_far_as_may_be(script, calls)
         gone: list[QueueKey] = []
         away = 0
         with self._redis.translated():
             for tenant, answer in zip(tenants, answers, strict=True):
                 if isinstance(answer, StoreUnavailableError):
-                    away += 1  # its node of a cluster; it is told when that is there again
+                    away += 1  # its node of a cluster; it is reported when that is there again
                     continue
                 words = [text(word).decode() for word in several(answer)]
                 gone += [
@@ -279,7 +262,7 @@ class RedisBizs:
         return gone, away
 
     def ask(self, queue_key: QueueKey) -> tuple[bool | None, list[str]]:
-        """Whether the tenant has the biz, None if nobody has said; and some of those it has."""
+        """Ask whether the tenant has the biz, None if unknown; and name some that it has."""
         found = several(
             self._redis.again(
                 _ASK,

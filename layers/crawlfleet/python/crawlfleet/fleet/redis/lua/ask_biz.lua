@@ -1,11 +1,11 @@
--- ask_biz: whether a tenant has a biz that items are to be put in for; where nobody can say, it is
--- written down, so that whoever can will tell of it.
+-- ask_biz: ask whether a tenant has a biz that items are to be put in for; one of an unknown tenant
+-- is noted, so that report_bizs can return it.
 -- KEYS[1] bizs   HASH  biz -> 1 if the tenant has it, else 0, and the name of its queue
 -- ARGV[1] biz
 -- ARGV[2] queue  the name of its queue
--- ARGV[3] most   bizs that are written down
+-- ARGV[3] most   bizs that are noted
 -- ARGV[4] shown  bizs that are named in the reply
--- reply   1 if the tenant has it, 0 if it has others, -1 if nobody has said; then the others
+-- reply   1 if the tenant has it, 0 if it has others, -1 if that is unknown; then the others
 local before = redis.call('HGET', KEYS[1], ARGV[1])
 if before and string.sub(before, 1, 1) == '1' then return { 1 } end
 local others, all = {}, redis.call('HGETALL', KEYS[1])

@@ -3,17 +3,17 @@
 -- KEYS[2] wakes       ZSET  wake-up not yet a worker -> epoch ms of its reservation
 -- KEYS[3] pulses      ZSET  worker id -> epoch ms of its last beat, by the server's clock
 -- KEYS[4] intervals   HASH  worker id -> its latest intervals in ms, the newest last
--- KEYS[5] cards       HASH  worker id -> what it says of itself
--- KEYS[6] watch       HASH  since when the fleet is watched, and when it was last
+-- KEYS[5] cards       HASH  worker id -> its status as JSON
+-- KEYS[6] watch       HASH  since when the fleet is observed, and when it was last
 -- ARGV[1] worker      its id
 -- ARGV[2] now         epoch ms, by the caller's clock
 -- ARGV[3] live after  epoch ms: a worker whose last beat is not later is taken to be dead
 -- ARGV[4] forget      epoch ms: a worker whose last beat is not later is removed
--- ARGV[5] card        JSON
+-- ARGV[5] status      JSON
 -- ARGV[6] window      how many intervals are kept
 -- ARGV[7] memory      ms for which a silent worker is remembered
--- ARGV[8] lapse       ms after which the fleet was not watched
--- reply   1 if the worker was known, 0 if it is new, was buried or is forgotten
+-- ARGV[8] lapse       ms after which the fleet was not observed
+-- reply   1 if the worker was known, 0 if it is new, was reaped or is forgotten
 local SWEEP = 100
 even_when_full(KEYS[1])
 local worker, now = ARGV[1], server_ms()

@@ -3,7 +3,7 @@
 --                        'at' alone where none is known: since then one is asked for
 -- KEYS[2] between_ticks  ZSET  'part what' that failed between ticks, by the server's ms
 -- ARGV[1] ended  'took part count part count ...' of the tick that ends now; '' to read only
--- ARGV[2] life   ms for which what failed between ticks is told of
+-- ARGV[2] life   ms for which what faults between ticks are read
 -- reply   {server's epoch ms, what stands, what failed between ticks}
 local now = server_ms()
 local standing = redis.call('GET', KEYS[1])

@@ -1,4 +1,4 @@
--- tell_bizs: which bizs a tenant has now; what it had before, or what was put in for, is told back.
+-- report_bizs: set the bizs of a tenant; removed ones, that were there or asked for, are returned.
 -- KEYS[1] bizs  HASH  biz -> 1 if the tenant has it, else 0, and the name of its queue
 -- ARGV          a biz and the name of its queue, for each that there is
 -- reply   a biz and the name of its queue, for each that there is not

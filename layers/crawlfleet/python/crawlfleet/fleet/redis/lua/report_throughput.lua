@@ -1,4 +1,4 @@
--- muster: a worker says how much it can do, and is told whether it is to leave.
+-- report_throughput: learn a worker's throughput, and tell the worker whether it is to leave.
 -- KEYS[1] staff       HASH  pool -> 'version needed kept at quiet peak allowed floor stated', of
 --                           which the last two may be missing; 'pool pace' -> pace
 -- KEYS[2] leaving     ZSET  worker that is told to leave -> server's epoch ms
@@ -6,13 +6,13 @@
 -- KEYS[4] paces       HASH  'pool tenant/biz' -> 'pace at', server's epoch ms
 -- ARGV[1] pool
 -- ARGV[2] worker      its id
--- ARGV[3] pace        requests a second, or nothing where it has not shown any; a '>' before it
+-- ARGV[3] throughput  requests a second, or nothing where none was measured; a '>' before it
 --                     says that it is the least, as the worker had little to do
--- ARGV[4] weight      of this pace beside what is known, 0 to 1
+-- ARGV[4] weight      of this throughput beside what is known, 0 to 1
 -- ARGV[5] live after  epoch ms: a worker whose last beat is not later is taken to be dead
 -- ARGV[6] fresh       ms for which a decision is one
--- ARGV[7] most        paces of lanes that are kept
--- ARGV[8..]           tenant/biz, pace, tenant/biz, pace...
+-- ARGV[7] most        throughputs of queues that are kept
+-- ARGV[8..]           tenant/biz, throughput, tenant/biz, throughput...
 -- reply   {1 if it is to leave, how many others live that are not told to, how many are to be there
 --          though there is nothing to do}
 even_when_full(KEYS[1])

@@ -1,12 +1,12 @@
--- take_turn: one caller at a time does what has that name, and not more often than wanted.
+-- acquire_lock: give a lock to one holder at a time, and not more often than wanted.
 -- KEYS[1] turns   HASH  name -> 'started ends holder', epoch ms by the server's clock
 -- ARGV[1] name    what is to be done
 -- ARGV[2] holder  who asks
--- ARGV[3] every   ms from the start of one turn to the next
--- ARGV[4] term    ms after which a turn ends whose holder did not come back
--- reply   1 if it is the caller's turn now
+-- ARGV[3] every   ms from one acquisition to the next
+-- ARGV[4] term    ms after which the lock of a holder that did not come back ends
+-- reply   1 if the caller has the lock now
 --
--- A turn that started in the future is none: the clock was set back since.
+-- A lock that was acquired in the future counts as none: the clock was set back since.
 local now = server_ms()
 local started, ends = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (%d+) ')
 started, ends = tonumber(started), tonumber(ends)

@@ -1,4 +1,4 @@
--- tell_fault: something has failed between two ticks of the scheduler; told again it is the same.
+-- report_fault: note a fault between two ticks of the scheduler; noted again it is the same.
 -- KEYS[1] between_ticks  ZSET  'part what' by the server's ms of its last failure
 -- ARGV[1] fault          'part what'
 -- ARGV[2] life           ms after which one is forgotten

@@ -1,15 +1,15 @@
--- pulses: the workers that have been silent for some time, or all; asking is watching.
+-- heartbeats: read the workers that were silent for so long, or all; reading observes the fleet.
 -- KEYS[1] pulses      ZSET  worker id -> epoch ms of its last beat, by the server's clock
 -- KEYS[2] intervals   HASH  worker id -> its latest intervals in ms, the newest last
--- KEYS[3] cards       HASH  worker id -> what it says of itself
--- KEYS[4] watch       HASH  since when the fleet is watched, and when it was last
+-- KEYS[3] cards       HASH  worker id -> its status as JSON
+-- KEYS[4] watch       HASH  since when the fleet is observed, and when it was last
 -- ARGV[1] silent for  ms; 0 for all
--- ARGV[2] lapse       ms after which the fleet was not watched
--- reply   {ms for which the fleet has been watched,
---          {worker, silent ms, intervals, card, ms since its last beat} of each, the longest
+-- ARGV[2] lapse       ms after which the fleet was not observed
+-- reply   {ms for which the fleet was observed,
+--          {worker, silent ms, intervals, status, ms since its last beat} of each, the longest
 --          silent first...}
 --
--- Silence counts from when the watch began: what was silent while Redis did not answer, or while
+-- Silence counts from when observation began: what was silent while Redis did not answer, or while
 -- nobody spoke to it, is not held against a worker.
 even_when_full(KEYS[4])
 local now, least = server_ms(), tonumber(ARGV[1])
