@@ -132,7 +132,7 @@ class _Items:
 
 
 class MemoryDataQueue:
-    """In-memory ``DataQueue``."""
+    """In-memory ``RedisDataQueue``."""
 
     def __init__(self, *, queue_bytes: int = QUEUE_BYTES) -> None:
         self._queue_bytes = queue_bytes
@@ -212,7 +212,7 @@ class MemoryDataQueue:
 
 
 class MemoryCoverages:
-    """In-memory ``Coverages``."""
+    """In-memory ``RedisCoverages``."""
 
     def __init__(self) -> None:
         # The last one was counted last.

@@ -142,8 +142,8 @@ _ON_REDIS: Mapping[type, Row] = {
     fetching.Sessions: Row(_fake(MemorySessions), fetching.RedisSessions),
     politeness.RedisHosts: Row(_fake(MemoryHosts), politeness.RedisHosts),
     politeness.RedisRobotsCache: Row(_fake(MemoryRobotsCache), politeness.RedisRobotsCache),
-    records.Coverages: Row(_fake(MemoryCoverages), records.RedisCoverages),
-    records.DataQueue: Row(_fake(MemoryDataQueue), records.RedisDataQueue),
+    records.RedisCoverages: Row(_fake(MemoryCoverages), records.RedisCoverages),
+    records.RedisDataQueue: Row(_fake(MemoryDataQueue), records.RedisDataQueue),
     recovery.RedisBizs: Row(_fake(MemoryBizs), recovery.RedisBizs),
     fleet.RedisWorkers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
     fleet.RedisFailureDetector: Row(
@@ -171,7 +171,7 @@ _ON_MONGO: Mapping[type, Row] = {
         _fake(MemorySubmissionKeys), submission.MongoSubmissionKeys
     ),
     frontier.MongoSeeds: Row(_fake(MemorySeeds), frontier.MongoSeeds),
-    recrawl.Visits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
+    recrawl.MongoVisits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
     spiders.MongoSpiders: Row(_fake(MemorySpiders), spiders.MongoSpiders),
     schedules.MongoSchedules: Row(_fake(MemorySchedules), schedules.MongoSchedules),
     jobs.MongoJobs: Row(_fake(MemoryJobs), jobs.MongoJobs),

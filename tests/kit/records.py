@@ -1,6 +1,6 @@
 """Names tests use of records: normalisation, schema, coverage and the pipeline."""
 
-from crawlfleet.crawling.records.coverage import CoveragePorts, coverage
+from crawlfleet.crawling.records.coverage import coverage
 from crawlfleet.crawling.records.normalise import (
     DEEPEST,
     LARGEST_BYTES,
@@ -26,13 +26,11 @@ from crawlfleet.crawling.records.pipeline import (
     LONGEST_REPORTED,
     MOST_ATTEMPTS,
     MOST_REPORTED,
+    DataProcessor,
     Drainer,
-    DrainPorts,
-    drain,
     prepare,
 )
 from crawlfleet.crawling.records.pipeline import LEASE as ITEM_LEASE
-from crawlfleet.crawling.records.ports import Coverages, DataQueue
 from crawlfleet.crawling.records.redis import _PUT, RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import (
     KEPT_SCHEMAS,

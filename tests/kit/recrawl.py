@@ -13,12 +13,9 @@ from crawlfleet.crawling.recrawl.policy import (
 )
 from crawlfleet.crawling.recrawl.service import (
     GRACE,
-    RecrawlPorts,
-    Visits,
+    Recrawl,
     get_visit,
     prepare,
-    resubmit,
-    resubmit_due,
     seen,
     totals,
 )

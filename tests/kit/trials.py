@@ -1,4 +1,4 @@
 """Names tests use of trials of rules."""
 
-from crawlfleet.crawling.trials.remote import Question, TrialWanted, Tried, TryingPorts, try_rule
-from crawlfleet.crawling.trials.service import MOST_READ, RECORD_BYTES, TrialPorts, tried
+from crawlfleet.crawling.trials.remote import Question, TrialWanted, Tried, try_rule
+from crawlfleet.crawling.trials.service import MOST_READ, RECORD_BYTES, TrialRunner

@@ -46,7 +46,7 @@ from tests.kit.jobs import (
     RunUsage,
 )
 from tests.kit.kernel import FetchError, QueueKey
-from tests.kit.records import DrainPorts, SchemaValidator
+from tests.kit.records import DataProcessor, SchemaValidator
 from tests.kit.recovery import Reaper, Recovery
 from tests.kit.requests import Ledger
 from tests.kit.submission import Submissions, Tracking
@@ -259,8 +259,8 @@ class World:
             seeds=self.seeds, filter=self.seed_filter, submission=self.submission()
         )
 
-    def draining(self) -> DrainPorts:
-        return DrainPorts(
+    def draining(self) -> DataProcessor:
+        return DataProcessor(
             queue=self.data,
             store=self.store,
             validator=SchemaValidator(),

@@ -6,9 +6,7 @@ from datetime import timedelta
 from tests.fakes.recrawl import MemoryVisits
 from tests.kit.config import RecrawlPolicy
 from tests.kit.recrawl import (
-    RecrawlPorts,
-    resubmit,
-    resubmit_due,
+    Recrawl,
 )
 from tests.kit.requests import (
     Request,
@@ -34,8 +32,8 @@ class Place:
         self.visits.saw(DOCS, self.world.biz, visits)
         return visits
 
-    def ports(self, visits: object = None, **changes: object) -> RecrawlPorts:
-        return RecrawlPorts(
+    def ports(self, visits: object = None, **changes: object) -> Recrawl:
+        return Recrawl(
             submission=self.world.submission(**changes),
             visits=visits or self.visits,  # type: ignore[arg-type]
             **self.bounds,
@@ -43,11 +41,11 @@ class Place:
 
     def resubmit(self, visits: object = None, **changes: object) -> int:
         world = self.world
-        return resubmit(self.ports(visits, **changes), world.tree, DOCS, world.biz, world.now)
+        return self.ports(visits, **changes).resubmit(world.tree, DOCS, world.biz, world.now)
 
     def tick(self, time_left: float = 600.0, **changes: object) -> int:
         world = self.world
-        return resubmit_due(self.ports(**changes), world.tree, world.now, lambda: time_left)
+        return self.ports(**changes).resubmit_due(world.tree, world.now, lambda: time_left)
 
     @property
     def requests(self) -> list[Request]:

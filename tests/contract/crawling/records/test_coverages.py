@@ -1,4 +1,4 @@
-"""ports.Coverages over memory and a real Redis."""
+"""ports.RedisCoverages over memory and a real Redis."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,10 +6,10 @@ from tests.kit.extract import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
 from tests.kit.queue import redis_keys
-from tests.kit.records import Coverages, RedisCoverages
+from tests.kit.records import RedisCoverages
 from tests.kit.requests import Coverage
 
-coverages = fixture_over(Coverages)
+coverages = fixture_over(RedisCoverages)
 
 
 def test_counts_of_one_version_are_added_up(coverages, queue_key):

@@ -1,4 +1,4 @@
-"""ports.DataQueue over memory and a real Redis: nothing put is lost, whoever dies."""
+"""ports.RedisDataQueue over memory and a real Redis: nothing put is lost, whoever dies."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,20 +13,20 @@ from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import BacklogFullError, InvalidRequestError, QueueKey
 from tests.kit.queue import redis_keys
-from tests.kit.records import _PUT, LARGEST_ITEM, LEASE_BYTES, DataQueue, RedisDataQueue, put_of
+from tests.kit.records import _PUT, LARGEST_ITEM, LEASE_BYTES, RedisDataQueue, put_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 UNTIL = NOW + 60 * SECOND
 
 
-backend = backend_over(DataQueue)
+backend = backend_over(RedisDataQueue)
 
 
 @pytest.fixture
 def a_queue(backend):
     """Open a data queue whose lanes may have so many bytes."""
-    return partial(backend.make, DataQueue)
+    return partial(backend.make, RedisDataQueue)
 
 
 @pytest.fixture

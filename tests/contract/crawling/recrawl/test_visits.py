@@ -15,7 +15,7 @@ from tests.kit.config import RecrawlPolicy
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.recrawl import MongoVisits, Visits
+from tests.kit.recrawl import MongoVisits
 from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.waiting import eventually
 
@@ -25,12 +25,12 @@ SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
 
-backend = backend_over(Visits)
+backend = backend_over(MongoVisits)
 
 
 @pytest.fixture
-def visits(backend: Backend) -> Visits:
-    return backend[Visits]
+def visits(backend: Backend) -> MongoVisits:
+    return backend[MongoVisits]
 
 
 def a_visit(number: int = 0, **changes: object) -> Visit:
@@ -58,7 +58,7 @@ def keys_of(visits: list[Visit]) -> list[str]:
     return [visit.key for visit in visits]
 
 
-def test_a_visit_is_known_as_it_was_seen(visits: Visits, queue_key: QueueKey) -> None:
+def test_a_visit_is_known_as_it_was_seen(visits: MongoVisits, queue_key: QueueKey) -> None:
     whole = a_visit()
     bare = Visit(
         key="ab" * 16, url="http://a/", rule="r", visited_at=NOW, changed_at=NOW, interval_seconds=1
@@ -78,7 +78,7 @@ def test_a_visit_is_known_as_it_was_seen(visits: Visits, queue_key: QueueKey) ->
 
 
 def test_the_later_visit_is_kept_in_whatever_order_they_come(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     early = a_visit(visits=1)
     late = a_visit(visits=2, visited_at=NOW + SECOND, next_at=None, validators=Validators())
@@ -92,7 +92,7 @@ def test_the_later_visit_is_kept_in_whatever_order_they_come(
 
 
 def test_of_visits_that_are_seen_at_once_the_latest_is_kept(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     callers, pages, rounds = 4, 25, 5
     barrier = Barrier(callers)
@@ -113,7 +113,7 @@ def test_of_visits_that_are_seen_at_once_the_latest_is_kept(
 
 
 def test_the_longest_due_come_first_and_no_more_than_asked_for(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     some = [a_visit(number) for number in range(12)]
     never = a_visit(99, next_at=None)
@@ -125,7 +125,7 @@ def test_the_longest_due_come_first_and_no_more_than_asked_for(
 
 
 def test_pages_that_carry_much_come_in_smaller_parts(backend: Backend, queue_key: QueueKey) -> None:
-    visits = backend.make(Visits, meta_room=2_500)
+    visits = backend.make(MongoVisits, meta_room=2_500)
     some = [a_visit(number, meta={"x": "y" * 1_000}) for number in range(5)]
     some += [a_visit(5, meta={"x": "y" * 10_000}), a_visit(6)]
     visits.saw(queue_key, BIZ, some)
@@ -136,7 +136,7 @@ def test_pages_that_carry_much_come_in_smaller_parts(backend: Backend, queue_key
     assert visits.due(queue_key, BIZ, NOW + HOUR, 100) == some[5:6]
 
 
-def test_what_is_put_off_is_not_due_until_then(visits: Visits, queue_key: QueueKey) -> None:
+def test_what_is_put_off_is_not_due_until_then(visits: MongoVisits, queue_key: QueueKey) -> None:
     some = [a_visit(number) for number in range(6)]
     visits.saw(queue_key, BIZ, some)
 
@@ -151,7 +151,7 @@ def test_what_is_put_off_is_not_due_until_then(visits: Visits, queue_key: QueueK
 
 
 def test_what_another_has_put_off_or_seen_is_not_put_off(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     off, seen, mine = (a_visit(number) for number in range(3))
     visits.saw(queue_key, BIZ, [off, seen, mine])
@@ -167,7 +167,7 @@ def test_what_another_has_put_off_or_seen_is_not_put_off(
 
 
 def test_each_is_put_off_by_one_of_many_that_do_it_at_once(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     some = [a_visit(number) for number in range(60)]
     visits.saw(queue_key, BIZ, some)
@@ -187,7 +187,7 @@ def test_each_is_put_off_by_one_of_many_that_do_it_at_once(
 
 
 def test_a_visit_that_is_seen_after_it_was_put_off_is_due_when_it_says(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     visits.saw(queue_key, BIZ, [a_visit()])
     visits.put_off(queue_key, BIZ, [(a_visit(), NOW + HOUR)])
@@ -197,7 +197,7 @@ def test_a_visit_that_is_seen_after_it_was_put_off_is_due_when_it_says(
     assert [one.next_at for one in visits.due(queue_key, BIZ, NOW + HOUR, 9)] == [NOW + 3 * SECOND]
 
 
-def test_totals_are_the_sums_of_what_is_known(visits: Visits, queue_key: QueueKey) -> None:
+def test_totals_are_the_sums_of_what_is_known(visits: MongoVisits, queue_key: QueueKey) -> None:
     visits.saw(queue_key, BIZ, [a_visit(number, saved=number) for number in range(10)])
     visits.saw(queue_key, BIZ, [a_visit(99, next_at=None, saved=0, changes=0, visits=1)])
 
@@ -206,7 +206,7 @@ def test_totals_are_the_sums_of_what_is_known(visits: Visits, queue_key: QueueKe
     assert totals == VisitTotals(pages=11, visits=71, changes=20, saved=45, due=5)
 
 
-def test_another_tenant_or_biz_knows_none_of_it(visits: Visits, queue_key: QueueKey) -> None:
+def test_another_tenant_or_biz_knows_none_of_it(visits: MongoVisits, queue_key: QueueKey) -> None:
     visits.saw(queue_key, BIZ, [a_visit()])
 
     for other in (
@@ -221,7 +221,7 @@ def test_another_tenant_or_biz_knows_none_of_it(visits: Visits, queue_key: Queue
 
 
 def test_a_new_route_finds_every_page_and_takes_it_over_at_its_next_visit(
-    visits: Visits, queue_key: QueueKey
+    visits: MongoVisits, queue_key: QueueKey
 ) -> None:
     some = [a_visit(number) for number in range(40)]
     visits.saw(queue_key, BIZ, some)

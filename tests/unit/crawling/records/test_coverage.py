@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.records import MemoryCoverages
 from tests.kit.config import biz_of
 from tests.kit.kernel import UnknownBizError
-from tests.kit.records import CoveragePorts, coverage
+from tests.kit.records import coverage
 from tests.kit.requests import Coverage
 from tests.kit.worlds.memory import make_tree
 
@@ -16,7 +16,7 @@ def counted():
 
 
 def look(counted, tenant="default"):
-    return coverage(CoveragePorts(coverages=counted), make_tree(), tenant, "docs")
+    return coverage(counted, make_tree(), tenant, "docs")
 
 
 def test_the_version_in_force_comes_first_with_fields_that_never_had_a_value(counted):
@@ -45,4 +45,4 @@ def test_nothing_is_reported_of_other_tenants(counted):
 
 def test_a_biz_that_is_not_there_is_reported(counted):
     with pytest.raises(UnknownBizError):
-        coverage(CoveragePorts(coverages=counted), make_tree(), "default", "nothing")
+        coverage(counted, make_tree(), "default", "nothing")

@@ -15,9 +15,8 @@ from tests.kit.records import (
     DROPPED,
     MOST_ATTEMPTS,
     MOST_REPORTED,
-    DrainPorts,
+    DataProcessor,
     SchemaValidator,
-    drain,
     key_of,
     wire_of,
 )
@@ -68,7 +67,7 @@ class World:
         self.coverages = MemoryCoverages()
         self.journal = MemoryJournal()
         self.warned = Warned()
-        self.ports = DrainPorts(
+        self.ports = DataProcessor(
             queue=self.queue,
             store=self.failing,
             validator=SchemaValidator(),
@@ -85,7 +84,7 @@ class World:
     def drain(self, now=NOW, count=BATCH):
         self._tokens += 1
         until = now + timedelta(seconds=60)
-        return drain(self.ports, self.tree, QUEUE_KEY, f"w.n.{self._tokens}", now, until, count)
+        return self.ports.drain(self.tree, QUEUE_KEY, f"w.n.{self._tokens}", now, until, count)
 
     def records(self):
         return self.store.records(QUEUE_KEY, self.biz, request_id=None, after=None, limit=1_000)

@@ -10,7 +10,6 @@ from tests.kit.kernel import (
 )
 from tests.kit.recrawl import (
     GRACE,
-    resubmit_due,
 )
 from tests.kit.requests import (
     Body,
@@ -169,8 +168,8 @@ def test_ticks_that_are_over_after_one_queue_come_to_all_of_them(place):
 
     for _ in range(4):
         left = iter([600.0, 0.0])
-        resubmit_due(
-            place.ports(Noting()), place.world.tree, place.world.now, lambda left=left: next(left)
+        place.ports(Noting()).resubmit_due(
+            place.world.tree, place.world.now, lambda left=left: next(left)
         )
         place.world.now += timedelta(minutes=1)
 

@@ -28,11 +28,9 @@ from tests.kit.trials import (
     MOST_READ,
     RECORD_BYTES,
     Question,
-    TrialPorts,
+    TrialRunner,
     TrialWanted,
     Tried,
-    TryingPorts,
-    tried,
     try_rule,
 )
 from tests.kit.warned import Warned
@@ -91,7 +89,7 @@ class Fleet:
         self.fetcher = MemoryFetcher({**ROBOTS, URL: PAGE, **dict(answers)})
         self.hosts = MemoryHosts()
         self.warned = Warned()
-        self.ports = TrialPorts(
+        self.ports = TrialRunner(
             config=Config(self.tree),
             hosts=self.hosts,
             robots=MemoryRobotsCache(),
@@ -105,13 +103,13 @@ class Fleet:
         self.trials = MemoryTrials(self.answer)
 
     def answer(self, question):
-        return asyncio.run(tried(self.ports, question, "trial-1"))
+        return asyncio.run(self.ports.answer(question, "trial-1"))
 
     def try_rule(self, rule="page", *, tenant="default", biz="docs", **wanted):
         if "url" not in wanted:
             wanted.setdefault("page", PAGE)
         asked = TrialWanted(rule=rule, **wanted)
-        return try_rule(TryingPorts(trials=self.trials), self.tree, tenant, biz, asked)
+        return try_rule(self.trials, self.tree, tenant, biz, asked)
 
     @property
     def asked(self):

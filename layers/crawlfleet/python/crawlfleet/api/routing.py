@@ -21,9 +21,9 @@ from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
-    from crawlfleet.crawling.records.coverage import CoveragePorts
-    from crawlfleet.crawling.recrawl.service import Visits
-    from crawlfleet.crawling.trials.remote import TryingPorts
+    from crawlfleet.crawling.records.redis import RedisCoverages
+    from crawlfleet.crawling.recrawl.mongo import MongoVisits
+    from crawlfleet.crawling.trials.remote import Trials
     from crawlfleet.fleet.redis.registry import RedisFailureDetector
     from crawlfleet.jobs.cancellation import JobCancellation
     from crawlfleet.jobs.mongo.lists import MongoJobReopening
@@ -61,11 +61,11 @@ class Context(Protocol):
     @property
     def seeds(self) -> "SeedDispatcher": ...
     @property
-    def visits(self) -> "Visits": ...
+    def visits(self) -> "MongoVisits": ...
     @property
-    def coverage(self) -> "CoveragePorts": ...
+    def coverage(self) -> "RedisCoverages": ...
     @property
-    def trials(self) -> "TryingPorts": ...
+    def trials(self) -> "Trials": ...
     @property
     def schedules(self) -> "ScheduleService": ...
     @property

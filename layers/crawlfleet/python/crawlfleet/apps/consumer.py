@@ -34,7 +34,7 @@ from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.fetching.redis import RedisSessions
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.records.pipeline import DrainPorts
+from crawlfleet.crawling.records.pipeline import DataProcessor
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
@@ -169,7 +169,7 @@ class Consumer:
             # This worker is what there is to wake. One of another pool wakes a usual one.
             submission = replace(submission, waker=_Awake())
         self._seeding = seeding_ports(parts, submission)
-        self._draining = DrainPorts(
+        self._draining = DataProcessor(
             queue=RedisDataQueue(parts.redis),
             store=parts.store,
             validator=self._validator,

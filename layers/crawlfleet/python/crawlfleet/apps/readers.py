@@ -17,9 +17,9 @@ from crawlfleet.crawling.executors.registry import Registry, allow_spiders, chec
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.records.ports import Validator
+from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.trials.remote import Question, Tried
-from crawlfleet.crawling.trials.service import TrialPorts, tried, try_rule
+from crawlfleet.crawling.trials.service import TrialRunner, try_rule
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.time import Clock
 
@@ -60,7 +60,7 @@ class TrialParts:
     hosts: RedisHosts
     robots: RedisRobotsCache
     executors: SpiderExecutors
-    validator: Validator
+    validator: SchemaValidator
     clock: Clock
     read_secret: Callable[[str], str]
 
@@ -78,7 +78,7 @@ def answer(parts: Parts, shared: TrialParts, event: Mapping[str, Any], who: str)
 async def _answer(parts: Parts, shared: TrialParts, question: Question, who: str) -> Tried:
     allow_private = parts.config.current().stage.allow_private_addresses
     async with AiohttpFetcher(allow_private, read_secret=shared.read_secret) as fetcher:
-        ports = TrialPorts(
+        ports = TrialRunner(
             config=parts.config,
             hosts=shared.hosts,
             robots=shared.robots,
@@ -89,4 +89,4 @@ async def _answer(parts: Parts, shared: TrialParts, question: Question, who: str
             check=check_reader,
             read=try_rule,
         )
-        return await tried(ports, question, f"trial-{who}")
+        return await ports.answer(question, f"trial-{who}")

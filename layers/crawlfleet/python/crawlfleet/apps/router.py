@@ -23,9 +23,9 @@ from crawlfleet.requests.submission.service import Submissions, Tracking
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
-    from crawlfleet.crawling.records.coverage import CoveragePorts
-    from crawlfleet.crawling.recrawl.service import Visits
-    from crawlfleet.crawling.trials.remote import TryingPorts
+    from crawlfleet.crawling.records.redis import RedisCoverages
+    from crawlfleet.crawling.recrawl.mongo import MongoVisits
+    from crawlfleet.crawling.trials.remote import Trials
     from crawlfleet.fleet.models import Ticked, WorkersSample
     from crawlfleet.fleet.redis.registry import RedisFailureDetector
     from crawlfleet.jobs.cancellation import JobCancellation
@@ -259,26 +259,23 @@ class RouterContext:
         return seeding_ports(self._parts, self.submission)
 
     @cached_property
-    def visits(self) -> "Visits":
+    def visits(self) -> "MongoVisits":
         """For what is known of pages."""
         from crawlfleet.crawling.recrawl.mongo import MongoVisits
 
         return MongoVisits(self._parts.nodes)
 
     @cached_property
-    def coverage(self) -> "CoveragePorts":
+    def coverage(self) -> "RedisCoverages":
         """For the coverage of rules."""
-        from crawlfleet.crawling.records.coverage import CoveragePorts
         from crawlfleet.crawling.records.redis import RedisCoverages
 
-        return CoveragePorts(coverages=RedisCoverages(self._parts.redis))
+        return RedisCoverages(self._parts.redis)
 
-    @cached_property
-    def trials(self) -> "TryingPorts":
+    @property
+    def trials(self) -> "Trials":
         """For trying rules."""
-        from crawlfleet.crawling.trials.remote import TryingPorts
-
-        return TryingPorts(trials=self._parts.trials)
+        return self._parts.trials
 
     @cached_property
     def schedules(self) -> "ScheduleService":

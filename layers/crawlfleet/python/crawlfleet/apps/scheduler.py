@@ -23,7 +23,7 @@ from crawlfleet.crawling.frontier.worker import tend_seeds
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
-from crawlfleet.crawling.recrawl.service import RecrawlPorts, resubmit_due
+from crawlfleet.crawling.recrawl.service import Recrawl
 from crawlfleet.fleet.forecast import Forecast
 from crawlfleet.fleet.models import TickPart
 from crawlfleet.fleet.recovery.orphans import (
@@ -78,7 +78,7 @@ class Verbs:
     """The verbs of a tick, as far as one that fails is told of by its part."""
 
     run_due: Callable[..., int] = ScheduleRunner.run_due
-    resubmit_due: Callable[..., int] = resubmit_due
+    resubmit_due: Callable[..., int] = Recrawl.resubmit_due
     tend_seeds: Callable[..., int] = tend_seeds
     announce_bizs: Callable[..., int] = OrphanedQueues.announce
     reap_until_sure: Callable[..., Sequence[str]] = Reaper.reap_until_sure
@@ -106,7 +106,7 @@ class Scheduler:
                 board=RedisBoard(parts.redis),
             ),
         )
-        self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
+        self._recrawl = Recrawl(submission=self._submission, visits=MongoVisits(parts.nodes))
         self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = open_recovery(parts)

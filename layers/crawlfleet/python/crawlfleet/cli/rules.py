@@ -227,9 +227,9 @@ def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
     from crawlfleet.crawling.executors.runner import SpiderExecutors
     from crawlfleet.crawling.extract.extractor import RuleExtractor
     from crawlfleet.crawling.records.schema import SchemaValidator
-    from crawlfleet.crawling.trials.service import TrialReading, read_page, try_rule
+    from crawlfleet.crawling.trials.service import TrialReader, try_rule
 
-    parts = TrialReading(
+    parts = TrialReader(
         executors=SpiderExecutors(REGISTRY, RuleExtractor()),
         validator=SchemaValidator(),
         clock=lambda: datetime.now(UTC),
@@ -237,7 +237,7 @@ def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
     )
     reader = chosen.reader
     body = Body(url=page.url, rule=chosen.name, rule_version=reader.version, depth=depth)
-    return read_page(parts, reader, page, body, "", "")
+    return parts.read_page(reader, page, body, "", "")
 
 
 def _announce(trial: Trial, as_json: bool) -> None:

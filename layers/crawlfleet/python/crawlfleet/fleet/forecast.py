@@ -19,7 +19,7 @@ from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.politeness.models import HostState, limits_for
 from crawlfleet.crawling.politeness.redis import RedisHosts
-from crawlfleet.crawling.records.ports import DataQueue
+from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
@@ -193,7 +193,7 @@ class Forecast:
 
     sampler: RedisQueueSampler
     overview: RedisOverview
-    data: DataQueue
+    data: RedisDataQueue
     hosts: RedisHosts
     store: MongoRequestStore
     jobs: UnmadeJobs

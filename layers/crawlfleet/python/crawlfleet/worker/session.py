@@ -17,9 +17,10 @@ from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.coverage import together
-from crawlfleet.crawling.records.pipeline import DrainPorts
-from crawlfleet.crawling.records.ports import Coverages, Validator
-from crawlfleet.crawling.recrawl.service import Visits
+from crawlfleet.crawling.records.pipeline import DataProcessor
+from crawlfleet.crawling.records.redis import RedisCoverages
+from crawlfleet.crawling.records.schema import SchemaValidator
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
@@ -78,11 +79,11 @@ class WorkerServices:
     fetcher: Fetcher
     extractor: RuleExtractor
     executors: SpiderExecutors
-    validator: Validator
-    coverages: Coverages
-    visits: Visits
+    validator: SchemaValidator
+    coverages: RedisCoverages
+    visits: MongoVisits
     seeding: SeedDispatcher
-    draining: DrainPorts
+    draining: DataProcessor
     cancelling: JobCancellation
     advancing: JobRounds
     readings: Readings

@@ -243,11 +243,7 @@ class SeedDispatcher(Frontier):
 
 
 def _store(
-    ports: Submissions,
-    queue_key: QueueKey,
-    biz: Biz,
-    requests: Sequence[Request],
-    now: datetime,
+    ports: Submissions, queue_key: QueueKey, biz: Biz, requests: Sequence[Request], now: datetime
 ) -> list[Receipt]:
     """Store the rule versions, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:

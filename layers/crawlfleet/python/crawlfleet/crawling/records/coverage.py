@@ -1,27 +1,20 @@
-"""How well a biz's rules find what they look for (SPEC.md H8)."""
+"""How well rules find what they look for: counting it, and the counts of a biz (SPEC.md H8)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.crawling.records.ports import Coverages
+from crawlfleet.crawling.records.redis import MOST_FIELDS, RedisCoverages
 from crawlfleet.requests.models import Coverage, RuleCoverage
-
-#: Versions of rules kept of a lane; the one that was silent for longest makes room.
-MOST_VERSIONS: Final = 100
-#: Fields counted of a version, and how much of a field's name is kept.
-MOST_FIELDS: Final = 200
-LONGEST_NAME: Final = 64
 
 
 def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverage:
-    """Of how many of the records each field has a value: anything but null and what is empty.
+    """Count the records in which each field has a value: anything but null and what is empty.
 
     >>> coverage_of([{"a": 0, "b": ""}, {"a": None, "b": "x"}])
     Coverage(pages=0, records=2, rejected=0, fields={'a': 1, 'b': 1})
@@ -35,14 +28,14 @@ def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverag
 
 
 def with_rejected(coverage: Coverage, count: int) -> Coverage:
-    """The coverage and so many further records that were not stored."""
+    """Return the coverage with so many further records that were not stored."""
     return msgspec.structs.replace(
         coverage, records=coverage.records + count, rejected=coverage.rejected + count
     )
 
 
 def together(one: Coverage, other: Coverage) -> Coverage:
-    """Both counted as one, with as many fields as are kept."""
+    """Return both counted as one, with as many fields as are kept."""
     fields = dict(one.fields)
     for name, count in other.fields.items():
         if name in fields or len(fields) < MOST_FIELDS:
@@ -55,32 +48,17 @@ def together(one: Coverage, other: Coverage) -> Coverage:
     )
 
 
-def countable(coverage: Coverage) -> Coverage:
-    """The coverage with as many fields, and as much of their names, as is kept."""
-    fields: dict[str, int] = {}
-    for name, count in coverage.fields.items():
-        kept = name[:LONGEST_NAME].encode("utf-8", "replace").decode()
-        if kept in fields or len(fields) < MOST_FIELDS:
-            fields[kept] = fields.get(kept, 0) + count
-    return msgspec.structs.replace(coverage, fields=fields)
+def coverage(
+    coverages: RedisCoverages, tree: Tree, tenant: str, biz_name: str
+) -> list[RuleCoverage]:
+    """Return every version that was counted, by rule, of each the current one first.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoveragePorts:
-    """What looking at the coverage needs of the world."""
-
-    coverages: Coverages
-
-
-def coverage(ports: CoveragePorts, tree: Tree, tenant: str, biz_name: str) -> list[RuleCoverage]:
-    """Every version that was counted, by rule, of each the current one first.
-
-    Of the current version of a rule also the fields that never had a value are there.
+    The current version of a rule also has the fields that never had a value.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
     found = [
         _of(biz, rule, version, counted)
-        for (rule, version), counted in ports.coverages.of(queue_key).items()
+        for (rule, version), counted in coverages.of(queue_key).items()
     ]
     return sorted(found, key=lambda one: (one.rule, not one.current, one.version))
 

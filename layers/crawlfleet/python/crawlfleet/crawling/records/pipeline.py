@@ -1,11 +1,9 @@
-"""Draining data queues: items that came from outside of workers, lane by lane (SPEC.md B9).
-
-The data processor (SPEC.md B9): what was read becomes records, or is told why it does not.
+"""The data processor (SPEC.md B9): what was read becomes records, or says why it does not.
 
 Records of pages go through :func:`prepare` on their way to the store. Items that arrive from
 outside of workers wait in the data queue; :func:`drain` takes a batch of them through the same::
 
-    lease -> read -> normal form -> schema -> key -> store -> finish
+    lease -> read -> normalise -> schema -> key -> store -> finish
 
 An item that is no record, or that the store cannot hold, is dropped, and the lane's journal says
 why. One that could not be stored because the store is away goes back as if it had not been tried.
@@ -31,7 +29,8 @@ from crawlfleet.crawling.records.normalise import (
     normalised,
     put_of,
 )
-from crawlfleet.crawling.records.ports import Coverages, DataQueue, Validator
+from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
+from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id
 from crawlfleet.kernel.log import warn
@@ -45,16 +44,16 @@ MOST_REPORTED: Final = 10
 LONGEST_REPORTED: Final = 300
 #: Items of one batch.
 BATCH: Final = 200
-#: An item is handed out so often; whoever had it died, or its answer was lost, each time. At the
-#: eighth it is alone in a batch.
+#: An item is leased so often; whoever had it died, or its answer was lost, each time. At the eighth
+#: it is alone in a batch.
 MOST_ATTEMPTS: Final = 10
-#: What the journal calls it.
+#: The kind of its journal line.
 DROPPED: Final = "items dropped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Records to be stored; of those that are not, how many and, of the first ones, why.
+    """Records to be stored; how many are not, and why of the first ones.
 
     ``unfit`` are the fields of the latter that could have been records but for schema or key.
     ``next_index`` is where a later part of the same page goes on.
@@ -68,7 +67,7 @@ class Prepared:
 
 
 def prepare(
-    validator: Validator,
+    validator: SchemaValidator,
     source: Rule | Spider,
     claim: Claim,
     url: str,
@@ -77,7 +76,7 @@ def prepare(
     first_index: int = 0,
     first_place: int | None = None,
 ) -> Prepared:
-    """What was read of a claimed request's page, as records.
+    """Make records of what was read of a claimed request's page.
 
     ``url`` is where the page was found. Indexes have no gaps: a rejected record has none. It is
     told by its place among all that was read, which begins at ``first_place`` in a later part.
@@ -125,20 +124,9 @@ def prepare(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainPorts:
-    """What draining needs of the world."""
-
-    queue: DataQueue
-    store: MongoRequestStore
-    validator: Validator
-    coverages: Coverages
-    journal: MongoJournal
-
-
 @dataclass(slots=True, kw_only=True)
 class Drained:
-    """What became of a batch; of ``dropped`` items the journal says why. ``away``: try later."""
+    """The counts of a batch; of ``dropped`` items the journal says why."""
 
     stored: int = 0
     dropped: int = 0
@@ -146,15 +134,15 @@ class Drained:
 
     @property
     def away(self) -> bool:
-        """Whether the store did not answer."""
+        """Tell whether the store did not answer: try later."""
         return self.given_back > 0
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Items on their way: those that are records, and why the others are not.
+    """The items that are records, and why the others are not.
 
-    ``rejected`` are how many of the latter schema or key did not take, by rule and version.
+    ``rejected`` counts those of the latter that schema or key refused, by rule and version.
     """
 
     records: list[tuple[QueuedItem, Record]] = field(default_factory=list)
@@ -162,62 +150,136 @@ class _Batch:
     rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-def drain(
-    ports: DrainPorts,
-    tree: Tree,
-    queue_key: QueueKey,
-    token: str,
-    now: datetime,
-    until: datetime,
-    count: int = BATCH,
-) -> Drained:
-    """Store a batch of the lane's items; all counts 0 when none wait.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataProcessor:
+    """Stores the items of data queues."""
 
-    ``token`` must be new and begin with the worker's id (requests.queue.leases); the lease lasts
-    ``until``. Nobody else has these items till then, and storing one twice does no harm: a repeat
-    replaces, and an item that comes late does not replace what was put after it.
+    queue: RedisDataQueue
+    store: MongoRequestStore
+    validator: SchemaValidator
+    coverages: RedisCoverages
+    journal: MongoJournal
 
-    Raises:
-        StoreUnavailableError: the queue does not answer; items are handed out again.
-    """
-    biz = tree.bizs[queue_key.tenant][queue_key.biz]
-    batch = _Batch()
-    leased = ports.queue.lease(queue_key, token, count, now, until)
-    taken = _together(leased, count)
-    if len(taken) < len(leased):
-        ports.queue.give_back(queue_key, token, [queued.id for queued in leased[len(taken) :]])
-    for queued in taken:
-        if queued.attempt > MOST_ATTEMPTS:
-            batch.dropped.append((queued, f"was handed out {MOST_ATTEMPTS} times and never stored"))
-            continue
-        try:
-            item = item_of(queued.data)
-        except InvalidRequestError as error:
-            batch.dropped.append((queued, _what(error.problems)))
-            continue
-        try:
-            put = put_of(queued.id)
-            record = _record_of(ports.validator, biz, queue_key, item, put, now)
-            batch.records.append((queued, record))
-        except InvalidRequestError as error:
-            batch.dropped.append((queued, _what(error.problems)))
-            batch.rejected[item.rule, _version_of(biz, item)] += 1
-    stored, left = _store(ports, queue_key, biz, batch, now)
-    _announce(ports, queue_key, token, batch.dropped, now)
-    done = [queued.id for queued, _ in (*stored, *batch.dropped)]
-    if done:
-        ports.queue.finish(queue_key, token, done)
-    if left:
-        ports.queue.give_back(queue_key, token, [queued.id for queued, _ in left])
-    _count(ports, queue_key, [record for _, record in stored], batch.rejected)
-    return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
+    def drain(
+        self,
+        tree: Tree,
+        queue_key: QueueKey,
+        token: str,
+        now: datetime,
+        until: datetime,
+        count: int = BATCH,
+    ) -> Drained:
+        """Store a batch of a queue key's items; all counts are 0 when none wait.
+
+        ``token`` must be new and begin with the worker's id (requests.queue.leases); the lease
+        lasts ``until``. Nobody else has these items till then, and storing one twice does no harm:
+        a repeat replaces, and a late item does not replace what was put after it.
+
+        Raises:
+            StoreUnavailableError: the queue does not answer; items are leased again.
+        """
+        biz = tree.bizs[queue_key.tenant][queue_key.biz]
+        batch = _Batch()
+        leased = self.queue.lease(queue_key, token, count, now, until)
+        taken = _together(leased, count)
+        if len(taken) < len(leased):
+            self.queue.give_back(queue_key, token, [queued.id for queued in leased[len(taken) :]])
+        for queued in taken:
+            if queued.attempt > MOST_ATTEMPTS:
+                batch.dropped.append(
+                    (queued, f"was handed out {MOST_ATTEMPTS} times and never stored")
+                )
+                continue
+            try:
+                item = item_of(queued.data)
+            except InvalidRequestError as error:
+                batch.dropped.append((queued, _what(error.problems)))
+                continue
+            try:
+                put = put_of(queued.id)
+                record = _record_of(self.validator, biz, queue_key, item, put, now)
+                batch.records.append((queued, record))
+            except InvalidRequestError as error:
+                batch.dropped.append((queued, _what(error.problems)))
+                batch.rejected[item.rule, _version_of(biz, item)] += 1
+        stored, left = self._store(queue_key, biz, batch, now)
+        self._note_dropped(queue_key, token, batch.dropped, now)
+        done = [queued.id for queued, _ in (*stored, *batch.dropped)]
+        if done:
+            self.queue.finish(queue_key, token, done)
+        if left:
+            self.queue.give_back(queue_key, token, [queued.id for queued, _ in left])
+        self._count(queue_key, [record for _, record in stored], batch.rejected)
+        return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
+
+    def _store(
+        self, queue_key: QueueKey, biz: Biz, batch: _Batch, now: datetime
+    ) -> tuple[list[tuple[QueuedItem, Record]], list[tuple[QueuedItem, Record]]]:
+        """Store the records; return what is stored, and what could not be as the store is away.
+
+        What the store cannot hold is found by halves, and dropped.
+        """
+        stored: list[tuple[QueuedItem, Record]] = []
+        parts = [batch.records] if batch.records else []
+        while parts:
+            part = parts.pop()
+            try:
+                self.store.store_keyed(queue_key, biz, [record for _, record in part], now)
+            except StoreError as error:
+                if error.retryable:
+                    warn("items could not be stored yet", error)
+                    return stored, [*part, *(one for other in parts for one in other)]
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                else:
+                    batch.dropped.append((part[0][0], str(error)))
+            else:
+                stored += part
+        return stored, []
+
+    def _note_dropped(
+        self,
+        queue_key: QueueKey,
+        token: str,
+        dropped: Sequence[tuple[QueuedItem, str]],
+        now: datetime,
+    ) -> None:
+        """Note in the journal what is dropped, once for each reason."""
+        reasons = Counter(_reported(reason) for _, reason in dropped).most_common()
+        lines = dict(reasons[:MOST_REPORTED])
+        if others := sum(count for _, count in reasons[MOST_REPORTED:]):
+            lines["of other reasons"] = lines.get("of other reasons", 0) + others
+        for why, count in lines.items():
+            line = JournalLine(at=now, by=token, kind=DROPPED, why=why, count=count)
+            try:
+                self.journal.note(queue_key, line)
+            except StoreError as error:
+                warn(f"{count} items were dropped: {why}", error)
+
+    def _count(
+        self,
+        queue_key: QueueKey,
+        records: Sequence[Record],
+        rejected: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Add to the coverage of the rules; statistics only."""
+        kinds: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        for record in records:
+            kinds[record.rule, record.rule_version].append(record)
+        for kind in kinds.keys() | rejected.keys():
+            counted = coverage_of(one.fields for one in kinds.get(kind, ()))
+            try:
+                self.coverages.add(queue_key, *kind, with_rejected(counted, rejected.get(kind, 0)))
+            except StoreError as error:
+                warn("the coverage of a rule was not counted", error)
 
 
 def _together(leased: Sequence[QueuedItem], count: int) -> Sequence[QueuedItem]:
-    """Those to be taken at once: half as many with each time that one of them was handed out.
+    """Return those to be taken at once: half as many with each lease that one of them had.
 
     If one of them kills whoever reads it, the others are stored without it before they have been
-    handed out too often themselves.
+    leased too often themselves.
     """
     most = count
     for place, queued in enumerate(leased):
@@ -233,13 +295,14 @@ def _version_of(biz: Biz, item: Item) -> str:
 
 
 def _record_of(
-    validator: Validator, biz: Biz, queue_key: QueueKey, item: Item, put: int | None, now: datetime
+    validator: SchemaValidator,
+    biz: Biz,
+    queue_key: QueueKey,
+    item: Item,
+    put: int | None,
+    now: datetime,
 ) -> Record:
-    """The record that a queued item is.
-
-    Raises:
-        InvalidRequestError: it is none.
-    """
+    """Return the record that a queued item is; raises InvalidRequestError where it is none."""
     source = biz.reader(item.rule)
     fields = normalised(item.fields)
     _check(validator, source, fields)
@@ -274,8 +337,8 @@ def _item_key(
     return key_of_content(queue_key.tenant, queue_key.biz, item.rule, owner, fields)
 
 
-def _check(validator: Validator, source: Rule | Spider | None, plain: dict[str, Any]) -> None:
-    """That the fields, in normal form, are as the schema wants them."""
+def _check(validator: SchemaValidator, source: Rule | Spider | None, plain: dict[str, Any]) -> None:
+    """Check normalised fields by the schema."""
     if source is not None and source.schema is not None:
         problems = validator.problems(source.schema, plain)
         if problems:
@@ -290,80 +353,8 @@ def _key(source: Rule | Spider, tenant: str, biz: str, rule: str, fields: Mappin
     return key
 
 
-def _store(
-    ports: DrainPorts, queue_key: QueueKey, biz: Biz, batch: _Batch, now: datetime
-) -> tuple[list[tuple[QueuedItem, Record]], list[tuple[QueuedItem, Record]]]:
-    """Store the records; returns what is stored, and what could not be as the store is away.
-
-    What the store cannot hold is found by halves, and dropped.
-    """
-    stored: list[tuple[QueuedItem, Record]] = []
-    parts = [batch.records] if batch.records else []
-    while parts:
-        part = parts.pop()
-        try:
-            ports.store.store_keyed(queue_key, biz, [record for _, record in part], now)
-        except StoreError as error:
-            if error.retryable:
-                warn("items could not be stored yet", error)
-                return stored, [*part, *(one for other in parts for one in other)]
-            if len(part) > 1:
-                middle = len(part) // 2
-                parts += [part[middle:], part[:middle]]
-            else:
-                batch.dropped.append((part[0][0], str(error)))
-        else:
-            stored += part
-    return stored, []
-
-
-def _announce(
-    ports: DrainPorts,
-    queue_key: QueueKey,
-    token: str,
-    dropped: Sequence[tuple[QueuedItem, str]],
-    now: datetime,
-) -> None:
-    """Write down what is dropped, once for each kind of reason."""
-    reasons = Counter(_reported(reason) for _, reason in dropped)
-    others = len(dropped)
-    for reason, count in reasons.most_common(MOST_REPORTED):
-        others -= count
-        _note(
-            ports, queue_key, JournalLine(at=now, by=token, kind=DROPPED, why=reason, count=count)
-        )
-    if others:
-        why = "of other reasons"
-        _note(ports, queue_key, JournalLine(at=now, by=token, kind=DROPPED, why=why, count=others))
-
-
-def _note(ports: DrainPorts, queue_key: QueueKey, line: JournalLine) -> None:
-    try:
-        ports.journal.note(queue_key, line)
-    except StoreError as error:
-        warn(f"{line.count} items were dropped: {line.why}", error)
-
-
-def _count(
-    ports: DrainPorts,
-    queue_key: QueueKey,
-    records: Sequence[Record],
-    rejected: Mapping[tuple[str, str], int],
-) -> None:
-    """Add to the coverage of the rules; statistics only."""
-    kinds: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        kinds[record.rule, record.rule_version].append(record)
-    for kind in kinds.keys() | rejected.keys():
-        counted = coverage_of(one.fields for one in kinds.get(kind, ()))
-        try:
-            ports.coverages.add(queue_key, *kind, with_rejected(counted, rejected.get(kind, 0)))
-        except StoreError as error:
-            warn("the coverage of a rule was not counted", error)
-
-
 def _what(problems: Sequence[Problem]) -> str:
-    """The first problem, and how many there are beside it."""
+    """Return the first problem, and how many there are beside it."""
     first = problems[0]
     said = str(first) if first.field else first.message
     return said if len(problems) == 1 else f"{said} (and {len(problems) - 1} more)"
@@ -373,26 +364,23 @@ def _reported(text: str) -> str:
     return text[:LONGEST_REPORTED].encode("utf-8", "replace").decode()
 
 
-#: An item that nobody was heard of is handed out again after this.
+#: An item whose worker is silent is leased again after this.
 LEASE: Final = timedelta(seconds=60)
-#: Batches of one lane in one go: others wait, too.
+#: Batches of one queue key in one go: others wait, too.
 BATCHES: Final = 20
 
 
 class Drainer:
-    """The draining of one worker. Its method blocks.
-
-    Args:
-        ports: The data queue and where its items go.
-        worker: The worker's id.
-        clock: The time.
-        batches: Of one lane in one go: others wait, too.
-    """
+    """Drains the data queues for one worker, which is named in its leases. Its method blocks."""
 
     def __init__(
-        self, ports: DrainPorts, worker: str, clock: Callable[[], datetime], batches: int = BATCHES
+        self,
+        processor: DataProcessor,
+        worker: str,
+        clock: Callable[[], datetime],
+        batches: int = BATCHES,
     ) -> None:
-        self._ports = ports
+        self._processor = processor
         self._worker = worker
         self._clock = clock
         self._batches = batches
@@ -400,18 +388,18 @@ class Drainer:
         self._leases = 0
 
     def drain(self, tree: Tree) -> int:
-        """Store what waits, as far as it goes in a while; returns how many items are done with."""
+        """Store what waits, some batches a queue key; return how many items are done with."""
         queues = tree.queues()
         if not queues:
             return 0
         done = 0
-        for queue_key, waiting in zip(queues, self._ports.queue.waiting(queues), strict=True):
+        for queue_key, waiting in zip(queues, self._processor.queue.waiting(queues), strict=True):
             for _ in range(self._batches if waiting else 0):
                 self._leases += 1
                 token = new_token(self._worker, self._nonce, self._leases)
                 now = self._clock()
                 try:
-                    drained = drain(self._ports, tree, queue_key, token, now, now + LEASE)
+                    drained = self._processor.drain(tree, queue_key, token, now, now + LEASE)
                 except Exception as error:  # noqa: BLE001  no lane's fault may be another's
                     warn("items could not be stored", error)
                     break

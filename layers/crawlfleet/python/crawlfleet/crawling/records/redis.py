@@ -1,9 +1,8 @@
-"""How well rules find what they look for, counted on Redis (SPEC.md H8). Statistics only.
+"""The data queue and the coverage of rules on Redis (SPEC.md B9, H8).
 
-The data queue of a lane on Redis: items from outside of workers, until they are stored (B9).
-
-What it holds is in Redis alone until then, unlike requests: whoever puts items is told that they
-are taken, and they are as safe as that Redis is.
+Items from outside of workers are in Redis alone until they are stored, unlike requests: whoever
+puts items learns that they are taken, and they are as safe as that Redis is. Coverage is statistics
+only.
 """
 
 import re
@@ -12,7 +11,8 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote, unquote
 
-from crawlfleet.crawling.records.coverage import MOST_FIELDS, MOST_VERSIONS, countable
+import msgspec
+
 from crawlfleet.crawling.records.normalise import (
     LEASE_BYTES,
     QUEUE_BYTES,
@@ -33,14 +33,31 @@ _HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
 _FIELD: Final = re.compile(rb"=([^ \n]*) ([0-9]+)\n")
 
 
+#: Versions of rules kept of a lane; the one that was silent for longest makes room.
+MOST_VERSIONS: Final = 100
+#: Fields counted of a version, and how much of a field's name is kept.
+MOST_FIELDS: Final = 200
+LONGEST_NAME: Final = 64
+
+
+def countable(coverage: Coverage) -> Coverage:
+    """Return the coverage with as many fields, and as much of their names, as is kept."""
+    fields: dict[str, int] = {}
+    for name, count in coverage.fields.items():
+        kept = name[:LONGEST_NAME].encode("utf-8", "replace").decode()
+        if kept in fields or len(fields) < MOST_FIELDS:
+            fields[kept] = fields.get(kept, 0) + count
+    return msgspec.structs.replace(coverage, fields=fields)
+
+
 class RedisCoverages:
-    """A :class:`~crawlfleet.ports.Coverages`: one field of a HASH a version."""
+    """The counts of a rule's records and filled fields: one field of a HASH a version."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
     def add(self, queue_key: QueueKey, rule: str, version: str, coverage: Coverage) -> None:
-        """Count."""
+        """Add to the counts of a version."""
         fields = countable(coverage).fields
         # No name of a field holds a space or the end of a line this way.
         lines = "".join(f"={quote(name, safe='')} {count}\n" for name, count in fields.items())
@@ -54,7 +71,7 @@ class RedisCoverages:
         )
 
     def of(self, queue_key: QueueKey) -> dict[tuple[str, str], Coverage]:
-        """All counts by rule and version; of a lane's many versions the latest counted."""
+        """Return all counts by rule and version; of many versions the latest counted."""
         (found,) = several(self._redis.together(("HGETALL", redis_keys(queue_key).coverage)), 1)
         if not isinstance(found, dict):
             raise nonsense()
@@ -87,14 +104,25 @@ _COUNT: Final = Script("crawling/records/count_items")
 
 
 class RedisDataQueue:
-    """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script."""
+    """Items that arrive from outside of workers, such as a Scrapy project's, until stored.
+
+    Leased like requests: what a worker does not finish is leased again. Each item counts its
+    leases, so that one that kills its workers shows. Every transition is one script.
+    """
 
     def __init__(self, connection: RedisConnection, *, queue_bytes: int = QUEUE_BYTES) -> None:
         self._redis = connection
         self._queue_bytes = queue_bytes
 
     def put(self, queue_key: QueueKey, items: Sequence[bytes]) -> int:
-        """Append; returns how many wait. All are taken, or none."""
+        """Append items; return how many wait. All are taken, or none.
+
+        Their ids say when, by one clock for all who put (crawling.records.normalise.put_of).
+
+        Raises:
+            InvalidRequestError: names the items that are too large.
+            BacklogFullError: the queue key has as many bytes of items as it may.
+        """
         refuse_large(items)
         keys = redis_keys(queue_key)
         # Named here, so that a call whose answer was lost may be repeated; by the time of the node
@@ -110,7 +138,10 @@ class RedisDataQueue:
     def lease(
         self, queue_key: QueueKey, token: str, count: int, now: datetime, until: datetime
     ) -> list[QueuedItem]:
-        """Up to ``count`` items, oldest first, those of ended leases before them."""
+        """Lease up to ``count`` items, oldest first, those of ended leases before them.
+
+        They are fewer where they are large.
+        """
         if count < 1:
             return []
         keys = redis_keys(queue_key)
@@ -127,22 +158,22 @@ class RedisDataQueue:
             ]
 
     def finish(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
-        """They are stored, or dropped for good; returns how many of these the token held."""
+        """Finish items that are stored, or dropped for good; return how many the token held."""
         keys = redis_keys(queue_key)
         names = (keys.item_leases, keys.items, keys.item_tries, keys.item_bytes)
         return whole(self._redis.once(_FINISH, names, token, *items))
 
     def give_back(self, queue_key: QueueKey, token: str, items: Sequence[str]) -> int:
-        """They could not be stored, through no fault of theirs: the attempt does not count."""
+        """Return items that could not be stored by no fault of theirs: the attempt does not count.
+
+        They are served next. Returns how many of them the token held.
+        """
         keys = redis_keys(queue_key)
         names = (keys.item_leases, keys.item_queue, keys.item_tries)
         return whole(self._redis.once(_GIVE_BACK, names, token, *items))
 
     def waiting(self, queues: Sequence[QueueKey]) -> list[int]:
-        """How many items each lane has, leased ones included.
-
-        Of a lane whose node of a cluster is away there are none to be had.
-        """
+        """Count the items of each queue key, leased ones included; 0 where a node is away."""
         if not queues:
             return []
         each = [((redis_keys(queue_key).items,), ()) for queue_key in queues]

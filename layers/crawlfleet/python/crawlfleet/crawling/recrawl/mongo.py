@@ -48,7 +48,7 @@ _INDEXES: Final = [
 
 
 class MongoVisits:
-    """ports.Visits.
+    """Pages by their seed key; forgotten after the policy's time without a visit.
 
     Args:
         nodes: Where visits are.
@@ -61,7 +61,7 @@ class MongoVisits:
         self._sure: set[tuple[str, str, str]] = set()
 
     def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
-        """See ports.Visits.known."""
+        """Return the visits of these pages; unknown ones are missing."""
         places: dict[Shard, list[bytes]] = defaultdict(list)
         for key in dict.fromkeys(keys):
             for place in _places(biz, key):
@@ -77,7 +77,7 @@ class MongoVisits:
         return found
 
     def saw(self, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]) -> None:
-        """See ports.Visits.saw: one round trip a place, and another where a page is new to two."""
+        """Keep visits, each unless a later one is kept."""
         homes: dict[Shard, list[Visit]] = defaultdict(list)
         former: dict[Shard, list[Visit]] = defaultdict(list)
         for visit in visits:
@@ -97,7 +97,10 @@ class MongoVisits:
                 )
 
     def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
-        """See ports.Visits.due."""
+        """Return pages to be read again by ``now``, longest due first.
+
+        They are fewer than ``limit`` where what they carry is large (policy.with_room).
+        """
         sized: list[tuple[tuple[datetime, str, Shard, Visit], int]] = []
         places = _all_places(biz)
         with border():
@@ -134,7 +137,10 @@ class MongoVisits:
     def put_off(
         self, queue_key: QueueKey, biz: Biz, offs: Sequence[tuple[Visit, datetime]]
     ) -> list[Visit]:
-        """See ports.Visits.put_off: all are marked in one round trip, and read which are ours."""
+        """Put each off until its time; return, so put off, those that were still due as given.
+
+        What somebody else has put off or seen since it was read is left as it is.
+        """
         token = uuid4().bytes
         places: dict[Shard, list[UpdateOne]] = defaultdict(list)
         off = [replace(visit, next_at=from_ms(to_ms(until))) for visit, until in offs]
@@ -153,7 +159,7 @@ class MongoVisits:
         return [visit for visit in off if visit.key in mine]
 
     def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> VisitTotals:
-        """See ports.Visits.totals."""
+        """Sum over all pages that are known."""
         sums = {name: {"$sum": f"${name}"} for name in ("visits", "changes", "saved")}
         counted: Counter[str] = Counter()
         with border():

@@ -1,18 +1,16 @@
-"""Re-crawling (SPEC.md H7): pages that are due become requests; what is read of them is remembered.
+"""Re-crawl pages (SPEC.md H7): those that are due become requests; what is read is remembered.
 
 A page that is due is put off for a moment, so that nobody else submits it; its request is stored;
 then it is put off until it would be due again if nothing were heard of it. Whoever dies on the way
 leaves it put off for :data:`GRACE`, after which it comes again: nothing is lost. If the request was
 stored by then the page is asked for twice, which with validators costs hardly anything. When the
 request is done, what was seen of the page says when it is due next.
-
-What is known of pages since they were last read (SPEC.md H7).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,6 +18,7 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.fingerprint import ResolverOf, keys_of
 from crawlfleet.crawling.recrawl import policy as recrawl
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.kernel.errors import (
     BacklogFullError,
     InvalidRequestError,
@@ -45,125 +44,85 @@ from crawlfleet.requests.models import (
 from crawlfleet.requests.submission.admission import Accepted, Admission, Refused, Submission
 from crawlfleet.requests.submission.service import Submissions
 
-
-class Visits(Protocol):
-    """Pages by their seed key; kept until nothing was heard of them for the policy's time."""
-
-    def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
-        """The visits of these pages; unknown ones are missing."""
-        ...
-
-    def saw(self, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]) -> None:
-        """Keep these, each unless a later one is kept."""
-        ...
-
-    def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
-        """Pages to be read again by ``now``, longest due first.
-
-        Fewer than ``limit`` where what they carry is large (crawling.recrawl.policy.with_room).
-        """
-        ...
-
-    def put_off(
-        self, queue_key: QueueKey, biz: Biz, offs: Sequence[tuple[Visit, datetime]]
-    ) -> list[Visit]:
-        """Put each off until its time; returns, so put off, those that were still due as given.
-
-        What somebody else has put off or seen since it was read is left as it is.
-        """
-        ...
-
-    def totals(self, queue_key: QueueKey, biz: Biz, now: datetime) -> VisitTotals:
-        """The sums over all pages that are known."""
-        ...
-
-
-#: Pages submitted in one step, and steps of one lane in one tick.
+#: Pages submitted in one step, and steps of one queue key in one tick.
 BATCH: Final = 1_000
 STEPS_A_TICK: Final = 20
 #: Due pages wait while so many requests are queued: what people submit goes first.
 AHEAD: Final = 10_000
 #: A step takes no longer than this, or its pages come again.
 GRACE: Final = timedelta(minutes=5)
-#: The tick has other things to do than to wait for a silent node, lane by lane.
+#: The tick has other things to do than to wait for a silent node, one queue key after the other.
 MARGIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecrawlPorts:
-    """The world, as re-crawling needs it, and bounds of the pages submitted at once and ahead."""
+class Recrawl:
+    """Submits due pages. Its bounds are pages submitted at once, steps a tick, and pages ahead."""
 
     submission: Submissions
-    visits: Visits
+    visits: MongoVisits
     batch: int = BATCH
     steps_a_tick: int = STEPS_A_TICK
     ahead: int = AHEAD
 
+    def resubmit_due(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
+        """Submit what is due under every queue key; return how many pages.
 
-# ---- the scheduler's side ------------------------------------------------------------------------
+        A queue key that cannot be served is logged and stops no other. What there is no
+        time and no room for stays due.
+        """
+        count = 0
+        for queue_key in from_elsewhere(tree.queues(), now):
+            biz = tree.bizs[queue_key.tenant][queue_key.biz]
+            if biz.recrawl is None or not biz.recrawl.schedule:
+                continue
+            try:
+                for _ in range(self.steps_a_tick):
+                    if time_left() < MARGIN_SECONDS:
+                        return count
+                    done = self.resubmit(tree, queue_key, biz, now)
+                    count += done
+                    if not done:
+                        break
+            except BacklogFullError as error:
+                warn(f"due pages of {queue_key.biz} stay due until there is room", error)
+            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                warn(f"due pages of {queue_key.biz} could not be submitted", error)
+        return count
 
+    def resubmit(self, tree: Tree, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
+        """Submit the pages of a queue key that are longest due, a batch at most; return how many.
 
-def resubmit_due(
-    ports: RecrawlPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
-) -> int:
-    """Submit what is due in every lane; returns how many pages.
-
-    A lane that cannot be served is warned of and stops no other. What there is no
-    time and no room for stays due.
-    """
-    count = 0
-    for queue_key in from_elsewhere(tree.queues(), now):
-        biz = tree.bizs[queue_key.tenant][queue_key.biz]
-        if biz.recrawl is None or not biz.recrawl.schedule:
-            continue
-        try:
-            for _ in range(ports.steps_a_tick):
-                if time_left() < MARGIN_SECONDS:
-                    return count
-                done = resubmit(ports, tree, queue_key, biz, now)
-                count += done
-                if not done:
-                    break
-        except BacklogFullError as error:
-            warn(f"due pages of {queue_key.biz} stay due until there is room", error)
-        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            warn(f"due pages of {queue_key.biz} could not be submitted", error)
-    return count
-
-
-def resubmit(ports: RecrawlPorts, tree: Tree, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
-    """Submit the pages of a lane that are longest due, a batch at most; returns how many.
-
-    Raises:
-        BacklogFullError: the biz takes no more for now; nothing was put off.
-        StoreUnavailableError: a part does not answer; what was put off comes again.
-    """
-    policy = biz.recrawl
-    if policy is None or not policy.schedule:
-        return 0
-    submission = ports.submission
-    if submission.queue.depth(queue_key).queued >= ports.ahead:
-        return 0
-    due = ports.visits.due(queue_key, biz, now, ports.batch)
-    if not due:
-        return 0
-    # The rate is the clients': pages are not due any slower for it.
-    submission.make_room(tree, queue_key, len(due), replace(biz.intake, per_second=None), now)
-    mine = ports.visits.put_off(queue_key, biz, [(visit, now + GRACE) for visit in due])
-    bodies = _bodies(submission, queue_key, biz, mine)
-    stored = _store(submission, queue_key, biz, bodies, now)
-    # What can be no request any more, its rule being gone, is so tomorrow, too.
-    settled = [visit for visit in mine if visit.key in stored or visit.key not in bodies]
-    ports.visits.put_off(
-        queue_key, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
-    )
-    return len(stored)
+        Raises:
+            BacklogFullError: the biz takes no more for now; nothing was put off.
+            StoreUnavailableError: a part does not answer; what was put off comes again.
+        """
+        policy = biz.recrawl
+        if policy is None or not policy.schedule:
+            return 0
+        submission = self.submission
+        if submission.queue.depth(queue_key).queued >= self.ahead:
+            return 0
+        due = self.visits.due(queue_key, biz, now, self.batch)
+        if not due:
+            return 0
+        # The rate is the clients': pages are not due any slower for it.
+        submission.make_room(tree, queue_key, len(due), replace(biz.intake, per_second=None), now)
+        mine = self.visits.put_off(queue_key, biz, [(visit, now + GRACE) for visit in due])
+        bodies = _bodies(submission, queue_key, biz, mine)
+        stored = _store(submission, queue_key, biz, bodies, now)
+        # What can be no request any more, its rule being gone, is so tomorrow, too.
+        settled = [visit for visit in mine if visit.key in stored or visit.key not in bodies]
+        self.visits.put_off(
+            queue_key, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
+        )
+        return len(stored)
 
 
 def _bodies(
     ports: Submissions, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
 ) -> dict[str, Body]:
-    """What the pages' requests are, by key; their rules are frozen as they are now."""
+    """Make the pages' requests, by key; their rule versions are stored as they are now."""
     admission = Admission(biz)
     bodies = {}
     refused: list[InvalidRequestError] = []
@@ -185,7 +144,7 @@ def _bodies(
 def _store(
     ports: Submissions, queue_key: QueueKey, biz: Biz, bodies: Mapping[str, Body], now: datetime
 ) -> set[str]:
-    """Persist and queue; returns the keys of the pages whose requests are stored."""
+    """Persist and queue; return the keys of the pages whose requests are stored."""
     if not bodies:
         return set()
     ids = ports.ids.take(queue_key, biz.id_kind, len(bodies))
@@ -211,13 +170,14 @@ def _store(
     }
 
 
-# ---- the worker's side ---------------------------------------------------------------------------
-
-
 def prepare(
-    visits: Visits, queue_key: QueueKey, biz: Biz, claims: Sequence[Claim], resolver_of: ResolverOf
+    visits: MongoVisits,
+    queue_key: QueueKey,
+    biz: Biz,
+    claims: Sequence[Claim],
+    resolver_of: ResolverOf,
 ) -> dict[RequestId, Recollection]:
-    """What is known of the pages that are to be read, by request.
+    """Look up what is known of the pages that are to be read, by request.
 
     Requests that are no plain visits of a page are missing, and all are where re-crawling is off
     or nothing can be known for now: of those nothing is remembered either. A page has the key that
@@ -235,7 +195,7 @@ def prepare(
             keys[an_id] = resolver_of(biz, body.rule)(body.url, biz.seeds.keys).hex()
         except InvalidRequestError as error:
             # A URL that no key can be made of fails by itself, once it is asked for; a resolver
-            # that is not there is somebody's mistake.
+            # that is not there is an error of the configuration.
             field = error.problems[0].field
             if field != "url" and field not in reported:
                 reported.add(field)
@@ -260,7 +220,7 @@ def prepare(
 def seen(
     biz: Biz, recollection: Recollection, body: Body, page: Page, content: str, now: datetime
 ) -> Visit | None:
-    """The visit that ends with this page; None where re-crawling has been switched off.
+    """Make the visit that ends with this page; None where re-crawling has been switched off.
 
     ``content`` is what crawling.recrawl.policy makes of the page, and not looked at for a 304. The
     visit is to be kept once the records are: a page whose records are lost must not count as read.
@@ -279,13 +239,10 @@ def seen(
     )
 
 
-# ---- what people ask -----------------------------------------------------------------------------
-
-
 def get_visit(
-    visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, resolver_of: ResolverOf
+    visits: MongoVisits, tree: Tree, tenant: str, biz_name: str, url: str, resolver_of: ResolverOf
 ) -> Visit:
-    """What is known of one page, by any URL of it: its last visit, by whatever rule.
+    """Return the last visit of a page by any URL of it, by whatever rule.
 
     Raises:
         InvalidRequestError: it is no URL.
@@ -303,7 +260,9 @@ def get_visit(
     raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
 
 
-def totals(visits: Visits, tree: Tree, tenant: str, biz_name: str, now: datetime) -> VisitTotals:
-    """What is known of all pages of a biz together."""
+def totals(
+    visits: MongoVisits, tree: Tree, tenant: str, biz_name: str, now: datetime
+) -> VisitTotals:
+    """Sum up what is known of all pages of a biz."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
     return visits.totals(queue_key, biz, now)

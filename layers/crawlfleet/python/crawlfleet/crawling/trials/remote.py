@@ -1,21 +1,14 @@
-"""A rule tried through the API, as the function that was asked sees it (SPEC.md H8).
+"""Try a rule through the API, before it is in force (SPEC.md H8).
 
 ::
 
-    find the biz, and the rule in it -> ask a worker (crawling.trials.service) -> tell the rule's
-    mistakes
+    find the biz, and the rule in it -> ask a worker (crawling.trials.service) -> list its errors
 
-Who answers the API carries no parsers, so a worker does the trying. Nothing is stored anywhere.
-
-A rule tried before it is in force: what is asked of a worker, and what it answers (SPEC.md H8).
-
-Both travel between functions as JSON.
-
-Rules tried before they are in force (SPEC.md H8).
+The function that answers the API carries no parsers, so a worker does the trying. Nothing is
+stored anywhere. What is asked and what is answered travel between functions as JSON.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -34,7 +27,7 @@ LARGEST_PAGE: Final = 1_000_000
 
 
 class TrialWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants tried: a rule or spider of a biz by its name, or a rule as it is.
+    """A trial as a client asks for it: a rule or spider of a biz by name, or a rule as it is.
 
     On a page that is given, or on one that is fetched from ``url``; ``depth`` counts links from
     where the crawl would have begun.
@@ -74,7 +67,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a page could not be fetched; ``reason`` is a dead letter's, such as ``PageGone``.
+    """A page that could not be fetched; ``reason`` is a dead letter's, such as ``PageGone``.
 
     ``status`` is the site's, 0 where it was not asked or gave no answer. ``retry_after_seconds`` is
     when it makes sense to ask again, if anybody knows.
@@ -88,7 +81,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a trial.
+    """The result of a trial.
 
     ``mistakes`` are the rule's: with any, nothing was looked at. With a ``failure`` there was no
     page. ``problems`` are what of the page could not be read: then there are no records, as with a
@@ -118,15 +111,15 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-#: What a rule makes of a page that lies so many links deep; never raises.
+#: Applies a rule to a page that lies so many links deep; never raises.
 RuleTrial: TypeAlias = Callable[[Rule, Page, int], Trial]
 
 
 class Trials(Protocol):
-    """Whoever has the parsers: asked by those who have none."""
+    """A worker, which has the parsers, as those ask it who have none."""
 
     def ask(self, question: Question) -> Tried:
-        """What came of it. Nothing of it is stored.
+        """Try a rule; nothing of it is stored.
 
         Raises:
             StoreUnavailableError: nobody has tried it, or the answer was lost.
@@ -134,17 +127,8 @@ class Trials(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryingPorts:
-    """What trying rules needs of the world."""
-
-    trials: Trials
-
-
-def try_rule(
-    ports: TryingPorts, tree: Tree, tenant: str, biz_name: str, wanted: TrialWanted
-) -> Tried:
-    """What a rule yields of a page.
+def try_rule(trials: Trials, tree: Tree, tenant: str, biz_name: str, wanted: TrialWanted) -> Tried:
+    """Ask a worker what a rule yields of a page.
 
     Raises:
         UnknownBizError: the tenant has no such biz.
@@ -167,7 +151,7 @@ def try_rule(
         url=wanted.url,
         depth=wanted.depth,
     )
-    tried = ports.trials.ask(question)
+    tried = trials.ask(question)
     if tried.mistakes:
         raise InvalidRequestError(
             Problem(f"rule.{one.field}".rstrip("."), one.message) for one in tried.mistakes

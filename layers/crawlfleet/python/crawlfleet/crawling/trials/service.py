@@ -1,21 +1,12 @@
-"""What a reader gives of one page that is tried, and what of it a worker would store (SPEC.md H8).
+"""Try a rule or a spider on one page, and say what a worker would store (SPEC.md H8).
 
-For a worker that is asked to try a rule (crawling.trials.service), and for whoever tries it at a
-terminal. Nothing is stored.
+A worker that is asked (:class:`TrialRunner`) gets a page along, or fetches it::
 
-A rule tried by a worker: on a page that came along, or on one that is fetched (SPEC.md H8).
+    check the rule -> fetch (robots.txt, a host slot, redirects) -> read -> check records
 
-::
-
-    check the rule -> fetch (robots.txt, a turn at the host, redirects) -> read -> check records
-
-What is fetched is fetched as for a crawl: by the biz's limits, at most :data:`FETCH_SECONDS`, and a
-site that wants to be left alone is. Nothing is stored, but what every download tells the fleet of
-its host.
-
-A rule tried on a page: what it yields, as values (SPEC.md H8).
-
-For whoever writes rules, at a terminal or through the API: nothing is stored and nothing raised.
+as for a crawl: by the biz's limits, at most :data:`FETCH_SECONDS`, and a site that wants to be left
+alone is. At a terminal :func:`try_rule` and :class:`TrialReader` do the reading. Nothing is stored,
+but what every download reports of its host.
 """
 
 from __future__ import annotations
@@ -38,10 +29,11 @@ from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import Patience, SingleRequest, fetch_context_of
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.records.coverage import countable, coverage_of
+from crawlfleet.crawling.records.coverage import coverage_of
 from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
-from crawlfleet.crawling.records.ports import Validator
+from crawlfleet.crawling.records.redis import countable
+from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.trials.remote import Failure, Question, RuleTrial, Seen, Tried
 from crawlfleet.kernel.errors import (
     CrawlfleetError,
@@ -62,38 +54,37 @@ READ_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialReading:
-    """What reads, and what checks records."""
+class TrialReader:
+    """Reads pages, and checks the records."""
 
     executors: SpiderExecutors
-    validator: Validator
+    validator: SchemaValidator
     clock: Clock
     read: RuleTrial
 
+    def read_page(
+        self, reader: Rule | Spider, page: Page, body: Body, tenant: str, biz: str
+    ) -> Trial:
+        """Read a page; ``records`` are those that would be stored, as they would be.
 
-def read_page(
-    parts: TrialReading, reader: Rule | Spider, page: Page, body: Body, tenant: str, biz: str
-) -> Trial:
-    """What comes of a page: ``records`` are those that would be stored, as they would be.
-
-    ``body`` is what the page's request would be, ``tenant`` and ``biz`` whose.
-    """
-    if isinstance(reader, Rule):
-        trial = parts.read(reader, page, body.depth)
-    else:
-        trial = _by_spider(parts.executors, reader, page, body)
-    if trial.problems:
-        return trial
-    now = parts.clock()
-    request = Request(id=0, tenant=tenant, biz=biz, queued_at=now, body=body)
-    claim = Claim(request=request, entry=Entry(0, biz, to_ms(now)), token="", attempt=1)
-    prepared = prepare(parts.validator, reader, claim, page.url, trial.records, now)
-    return replace(
-        trial,
-        records=tuple(record.fields for record in prepared.records),
-        rejected=prepared.rejected,
-        rejected_count=prepared.rejected_count,
-    )
+        ``body`` is what the page's request would be, ``tenant`` and ``biz`` whose.
+        """
+        if isinstance(reader, Rule):
+            trial = self.read(reader, page, body.depth)
+        else:
+            trial = _by_spider(self.executors, reader, page, body)
+        if trial.problems:
+            return trial
+        now = self.clock()
+        request = Request(id=0, tenant=tenant, biz=biz, queued_at=now, body=body)
+        claim = Claim(request=request, entry=Entry(0, biz, to_ms(now)), token="", attempt=1)
+        prepared = prepare(self.validator, reader, claim, page.url, trial.records, now)
+        return replace(
+            trial,
+            records=tuple(record.fields for record in prepared.records),
+            rejected=prepared.rejected,
+            rejected_count=prepared.rejected_count,
+        )
 
 
 def _by_spider(executors: SpiderExecutors, spider: Spider, page: Page, body: Body) -> Trial:
@@ -130,16 +121,16 @@ def _by_spider(executors: SpiderExecutors, spider: Spider, page: Page, body: Bod
     )
 
 
-#: A page, robots.txt and turns included, takes no longer: somebody waits for the answer.
+#: A page, robots.txt and host slots included, takes no longer: somebody waits for the answer.
 FETCH_SECONDS: Final = 20.0
-#: So much of it may be spent on waiting for turns.
+#: So much of it may be spent on waiting for host slots.
 PATIENCE_SECONDS: Final = 10.0
 #: What an answer shows at most: records, links, and bytes of each as JSON.
 MOST_RECORDS: Final = 200
 MOST_LINKS: Final = 1_000
 RECORD_BYTES: Final = 700_000
 LINK_BYTES: Final = 250_000
-#: Mistakes, and characters of a message.
+#: Errors, and characters of a message.
 MOST_PROBLEMS: Final = 100
 _LONGEST: Final = 500
 
@@ -147,53 +138,90 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialPorts:
-    """What a trial needs of the world; ``check`` finds the mistakes that parsers would.
-
-    A page takes no longer than ``fetch_seconds``.
-    """
+class TrialRunner(TrialReader):
+    """Answers trials in ``fetch_seconds`` each; ``check`` finds the errors that parsers would."""
 
     config: ConfigCentre
     hosts: RedisHosts
     robots: RedisRobotsCache
     fetcher: Fetcher
-    executors: SpiderExecutors
-    validator: Validator
-    clock: Clock
     check: ReaderCheck
-    read: RuleTrial
     fetch_seconds: float = FETCH_SECONDS
 
+    async def answer(self, question: Question, who: str) -> Tried:
+        """Answer a question; ``who`` names the asker of host slots to the fleet.
 
-async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
-    """The answer to a question. ``who`` is what the fleet knows the asker of turns by.
+        Raises:
+            UnknownBizError: this worker's configuration has no such biz, yet or any more.
+            InvalidRequestError: it is no whole question.
+            StoreUnavailableError: nobody can grant a host slot.
+        """
+        queue_key, biz = biz_of(self.config.current(), question.tenant, question.biz)
+        reader = question.rule or question.spider
+        if reader is None or (question.page is None) == (question.url is None):
+            raise InvalidRequestError.of("trial", "needs a reader, and a page or a url")
+        if isinstance(reader, Rule) and not question.name:
+            mistakes = _errors(reader, biz, self.check)
+            if mistakes:
+                return Tried(version=reader.version, mistakes=_reported(mistakes))
+        leased = _leased(queue_key, biz, question, reader, self)
+        page, seen = question.page, None
+        if page is None:
+            try:
+                page = await self._fetched(leased, who)
+            except FetchError as error:
+                return Tried(version=reader.version, failure=_failure(error), seen=_answered(error))
+            seen = _seen(page)
+        return msgspec.structs.replace(self._read(leased, reader, page), seen=seen)
 
-    Raises:
-        UnknownBizError: this worker's configuration has no such biz, yet or any more.
-        InvalidRequestError: it is no whole question.
-        StoreUnavailableError: nobody can say whose turn it is.
-    """
-    queue_key, biz = biz_of(ports.config.current(), question.tenant, question.biz)
-    reader = question.rule or question.spider
-    if reader is None or (question.page is None) == (question.url is None):
-        raise InvalidRequestError.of("trial", "needs a reader, and a page or a url")
-    if isinstance(reader, Rule) and not question.name:
-        mistakes = _errors(reader, biz, ports.check)
-        if mistakes:
-            return Tried(version=reader.version, mistakes=_reported(mistakes))
-    leased = _leased(queue_key, biz, question, reader, ports)
-    page, seen = question.page, None
-    if page is None:
-        try:
-            page = await _fetched(ports, leased, who)
-        except FetchError as error:
-            return Tried(version=reader.version, failure=_failure(error), seen=_answered(error))
-        seen = _seen(page)
-    return msgspec.structs.replace(_read(ports, leased, reader, page), seen=seen)
+    async def _fetched(self, leased: LeasedRequest, who: str) -> Page:
+        """Fetch the page; raises FetchError where there is none, or none now."""
+        tree, fetch = self.config.current(), leased.biz.fetch
+        limits = msgspec.structs.replace(
+            fetch, cookies=False, total_seconds=min(fetch.total_seconds, self.fetch_seconds)
+        )
+        fetch_context, body = fetch_context_of(tree, leased), leased.claim.request.body
+        single = SingleRequest(
+            self.config,
+            self.hosts,
+            self.robots,
+            self.fetcher,
+            self.clock,
+            leased,
+            who,
+            Patience(self.fetch_seconds, PATIENCE_SECONDS),
+        )
+        return await single.ask(
+            lambda hop_guard: self.fetcher.fetch(body, limits, hop_guard, fetch_context),
+            lambda page: page.seconds,
+        )
+
+    def _read(self, leased: LeasedRequest, reader: Rule | Spider, page: Page) -> Tried:
+        body = leased.claim.request.body
+        trial = self.read_page(reader, page, body, leased.queue_key.tenant, leased.queue_key.biz)
+        if trial.problems:
+            problems = _reported(trial.problems)
+            return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
+        links = list(_plain(trial.links))
+        return Tried(
+            version=reader.version,
+            records=_first(trial.records, MOST_RECORDS, RECORD_BYTES),
+            record_count=len(trial.records),
+            links=_first(links, MOST_LINKS, LINK_BYTES),
+            link_count=len(links),
+            refused=trial.refused,
+            coverage=countable(trial.coverage),
+            rejected=trial.rejected,
+            rejected_count=trial.rejected_count,
+            left_out=trial.left_out,
+            left_out_count=trial.left_out_count,
+            unread=trial.unread,
+            seconds=trial.seconds,
+        )
 
 
 def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
-    """Every mistake of a rule that is in no document yet; each field is blamed once."""
+    """List every error of a rule that is in no document yet; each field is blamed once."""
     found = shape_problems(rule)
     if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
         blamed = {problem.field for problem in found}
@@ -203,9 +231,9 @@ def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
 
 
 def _leased(
-    queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialPorts
+    queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialRunner
 ) -> LeasedRequest:
-    """The request that this page would be, for those who go by one; nobody stores it."""
+    """Make the request that this page would be; nobody stores it."""
     url = question.url or (question.page.url if question.page is not None else "")
     now = ports.clock()
     body = Body(url=url, rule=question.name, rule_version=reader.version, depth=question.depth)
@@ -213,36 +241,6 @@ def _leased(
     entry = Entry(0, queue_key.biz, to_ms(now))
     return LeasedRequest(
         queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), reader
-    )
-
-
-# ---- fetching ------------------------------------------------------------------------------------
-
-
-async def _fetched(ports: TrialPorts, leased: LeasedRequest, who: str) -> Page:
-    """The page.
-
-    Raises:
-        FetchError: there is none, or none now.
-    """
-    tree, fetch = ports.config.current(), leased.biz.fetch
-    limits = msgspec.structs.replace(
-        fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
-    )
-    fetch_context, body = fetch_context_of(tree, leased), leased.claim.request.body
-    single = SingleRequest(
-        ports.config,
-        ports.hosts,
-        ports.robots,
-        ports.fetcher,
-        ports.clock,
-        leased,
-        who,
-        Patience(ports.fetch_seconds, PATIENCE_SECONDS),
-    )
-    return await single.ask(
-        lambda hop_guard: ports.fetcher.fetch(body, limits, hop_guard, fetch_context),
-        lambda page: page.seconds,
     )
 
 
@@ -275,38 +273,8 @@ def _seen(page: Page) -> Seen:
     )
 
 
-# ---- reading -------------------------------------------------------------------------------------
-
-
-def _read(ports: TrialPorts, leased: LeasedRequest, reader: Rule | Spider, page: Page) -> Tried:
-    parts = TrialReading(
-        executors=ports.executors, validator=ports.validator, clock=ports.clock, read=ports.read
-    )
-    body = leased.claim.request.body
-    trial = read_page(parts, reader, page, body, leased.queue_key.tenant, leased.queue_key.biz)
-    if trial.problems:
-        problems = _reported(trial.problems)
-        return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
-    links = list(_plain(trial.links))
-    return Tried(
-        version=reader.version,
-        records=_first(trial.records, MOST_RECORDS, RECORD_BYTES),
-        record_count=len(trial.records),
-        links=_first(links, MOST_LINKS, LINK_BYTES),
-        link_count=len(links),
-        refused=trial.refused,
-        coverage=countable(trial.coverage),
-        rejected=trial.rejected,
-        rejected_count=trial.rejected_count,
-        left_out=trial.left_out,
-        left_out_count=trial.left_out_count,
-        unread=trial.unread,
-        seconds=trial.seconds,
-    )
-
-
 def _plain(links: Iterable[Link]) -> Iterator[Link]:
-    """Links in the form that travels; one that cannot be stored would not be followed either."""
+    """Write links in the form that travels; one that cannot be stored is not followed either."""
     for link in links:
         try:
             yield msgspec.convert(normalised(msgspec.structs.asdict(link)), Link)
@@ -315,7 +283,7 @@ def _plain(links: Iterable[Link]) -> Iterator[Link]:
 
 
 def _first(found: Sequence[R], most: int, room: int) -> tuple[R, ...]:
-    """The first ones, as many as there is room for."""
+    """Return the first ones, as many as there is room for."""
     shown = []
     for one in found[:most]:
         room -= len(msgspec.json.encode(one))
@@ -331,14 +299,14 @@ def _reported(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _text(text: str, longest: int = _LONGEST) -> str:
-    """Text that any answer can carry."""
+    """Cut a text to what any answer can carry."""
     return text[:longest].encode(errors="replace").decode()
 
 
 def try_rule(
     rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
 ) -> Trial:
-    """What the rule makes of the page; every mistake of a rule that cannot be put in force.
+    """Apply the rule to the page, or list the errors of a rule that cannot be put in force.
 
     >>> from crawlfleet.config.documents.rule import Field
     >>> page = Page(url="https://example.org/", status=200, headers={}, body=b"<h1>Hello</h1>")
@@ -370,7 +338,7 @@ def try_rule(
 
 
 def rule_errors(rule: Rule) -> tuple[Problem, ...]:
-    """What keeps a rule from being put in force, each field told once."""
+    """List what keeps a rule from being put in force, each field once."""
     found = shape_problems(rule)
     blamed = {problem.field for problem in found}
     found += [problem for problem in check_rule(rule) if problem.field not in blamed]

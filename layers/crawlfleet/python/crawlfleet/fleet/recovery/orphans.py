@@ -20,7 +20,7 @@ from typing import Final
 from uuid import uuid4
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.crawling.records.ports import DataQueue
+from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs
 from crawlfleet.kernel import metric_names
@@ -127,7 +127,7 @@ class OrphanedQueues:
     """What looking for strays needs of the world."""
 
     bizs: RedisBizs
-    data: DataQueue
+    data: RedisDataQueue
     queue: RedisQueue
     metrics: MetricSink
     say: Callable[[str], None]
@@ -157,7 +157,7 @@ class OrphanedQueues:
 
 
 def count_orphaned(
-    gone: Sequence[QueueKey], data: DataQueue, queue: RedisQueue, pools: Sequence[str] = ()
+    gone: Sequence[QueueKey], data: RedisDataQueue, queue: RedisQueue, pools: Sequence[str] = ()
 ) -> tuple[int, int]:
     """Items and requests that wait in lanes that there are not, as far as they can be counted.
 
@@ -172,7 +172,7 @@ def count_orphaned(
 
 
 def _waiting_in(
-    gone: Sequence[QueueKey], data: DataQueue, queue: RedisQueue, pools: Sequence[str]
+    gone: Sequence[QueueKey], data: RedisDataQueue, queue: RedisQueue, pools: Sequence[str]
 ) -> tuple[dict[QueueKey, tuple[int, int]], int]:
     """What waits in lanes that there are not, by lane; and how many of these are away."""
     items = data.waiting(gone)

@@ -20,7 +20,7 @@ from crawlfleet.crawling.frontier.models import Seed, SeedState, Segment
 from crawlfleet.crawling.politeness.models import RobotsCopy
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
-from crawlfleet.crawling.recrawl.service import Visits
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -56,7 +56,7 @@ class UrlPorts:
 
     requests: ExplainingPorts
     seeds: Frontier
-    visits: Visits
+    visits: MongoVisits
     robots: RedisRobotsCache
     hosts: RedisHosts
 
