@@ -1,16 +1,14 @@
 """Names tests use of explanations of requests and URLs."""
 
-from crawlfleet.monitoring.explain.models import (
+from crawlfleet.monitoring.explain.service import (
+    JOURNAL_LINES,
+    KEPT_EVENTS,
+    ExplainingPorts,
     Explanation,
     Standing,
     Step,
     StepKind,
     UrlExplanation,
-)
-from crawlfleet.monitoring.explain.service import (
-    JOURNAL_LINES,
-    KEPT_EVENTS,
-    ExplainingPorts,
     explain,
 )
 from crawlfleet.monitoring.explain.urls import UrlPorts, explain_url

@@ -3,9 +3,9 @@
 from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, WorkersSample
 from crawlfleet.monitoring import gathering as hosts
 from crawlfleet.monitoring import mongo as mongo_figures
-from crawlfleet.monitoring import redis as redis_figures
+from crawlfleet.monitoring import store_health as redis_figures
 from crawlfleet.monitoring.emf import EmfMetrics
-from crawlfleet.monitoring.fleet_view import RosterPorts, at_work, workers
+from crawlfleet.monitoring.fleet_view import at_work, workers
 from crawlfleet.monitoring.gathering import (
     LOOKED_AT,
     SHOWN,
@@ -21,7 +21,6 @@ from crawlfleet.monitoring.gathering import (
 from crawlfleet.monitoring.incidents.capacity_checks import short_of
 from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
 from crawlfleet.monitoring.metrics import SETTLED_SECONDS, Emitted, Emitter, batches
-from crawlfleet.monitoring.models import HostSample, Sample, UnplacedJob, Unread
-from crawlfleet.monitoring.sampler import Bounds, SamplingPorts, sample
-from crawlfleet.monitoring.store_figures import Figures
+from crawlfleet.monitoring.models import Figures, HostSample, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.sampler import Bounds, Sampler
 from crawlfleet.monitoring.store_health import PartHealth

@@ -77,7 +77,7 @@ def test_a_restricted_user_may_do_nothing_else(restricted):
 
 
 def test_such_a_user_gets_every_figure_of_the_monitor(restricted: RedisConnection) -> None:
-    [look] = PartHealth(restricted, MongoNodes(str, lambda: "main"), tuple).looks().values()
+    [look] = PartHealth(restricted, MongoNodes(str, lambda: "main"), tuple).checks().values()
 
     seen = look()
 

@@ -124,7 +124,7 @@ def test_a_node_that_dies_takes_its_own_queues_along_and_no_other(cluster, own, 
         counts = RedisOverview(own).counts(queues)
         assert [None if one is None else sum(one[0].values()) for one in counts] == [5, 5, None]
         assert RedisOverview(own).waiting_hosts(queues, 5) == [[], [], []]
-        looks = {name: look() for (_, name), look in parts_of(own).looks().items()}
+        looks = {name: look() for (_, name), look in parts_of(own).checks().items()}
         assert [look.up for look in looks.values()].count(False) == 1
         assert not looks[f"{LOOPBACK}:{port_of(dead)}"].up
         assert parts_of(own).answers() == {"redis": "does not answer"}

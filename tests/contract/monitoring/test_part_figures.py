@@ -37,7 +37,7 @@ def look_at(uri: str, **options) -> NodeHealth:
         nodes = MongoNodes(lambda _: uri, lambda: "main", **options)
         connection = RedisConnection(f"redis://{silent}/0", connect_seconds=0.1, answer_seconds=0.1)
         try:
-            return PartHealth(connection, nodes, lambda: ("main",)).looks()["mongodb", "main"]()
+            return PartHealth(connection, nodes, lambda: ("main",)).checks()["mongodb", "main"]()
         finally:
             nodes.close()
             connection.close()
@@ -204,7 +204,7 @@ def test_what_is_no_redis_is_down_within_its_time(mongo_uri, answer):
     with broken_server(answer) as address, RedisConnection(f"redis://{address}/0") as connection:
         nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
         with in_time(2 * ANSWER_SECONDS):
-            seen = PartHealth(connection, nodes, tuple).looks()["redis", "redis"]()
+            seen = PartHealth(connection, nodes, tuple).checks()["redis", "redis"]()
         nodes.close()
 
     assert seen.up is False
@@ -258,7 +258,7 @@ def own_redis() -> Iterator[RedisServer]:
 
 
 def redis_look(connection: RedisConnection) -> NodeHealth:
-    return PartHealth(connection, MongoNodes(str, lambda: "main"), tuple).looks()[
+    return PartHealth(connection, MongoNodes(str, lambda: "main"), tuple).checks()[
         "redis", "redis"
     ]()
 
@@ -332,7 +332,7 @@ def test_a_primary_counts_its_replicas(own_redis):
 
 
 def test_each_node_of_a_cluster_is_a_part(cluster_connection):
-    looks = PartHealth(cluster_connection, MongoNodes(str, lambda: "main"), tuple).looks()
+    looks = PartHealth(cluster_connection, MongoNodes(str, lambda: "main"), tuple).checks()
 
     assert len(looks) == 3
     for (part, name), look in looks.items():

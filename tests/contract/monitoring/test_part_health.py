@@ -43,7 +43,7 @@ def unwell(mongo_uri):
 
 
 def by_name(health: PartHealth) -> dict[str, NodeHealth]:
-    return {f"{look.part}:{look.name}": look for look in health.look()}
+    return {f"{look.part}:{look.name}": look for look in health.read()}
 
 
 def test_parts_that_are_well_say_so_with_their_figures(well):
@@ -70,7 +70,7 @@ def test_parts_that_are_well_say_so_with_their_figures(well):
 
 
 def test_every_figure_is_a_number(well):
-    figures = [value for look in well.look() for value in look.figures.values()]
+    figures = [value for look in well.read() for value in look.figures.values()]
 
     assert len(figures) == 10 + 2 * 10
     assert all(type(value) is float for value in figures)

@@ -1,4 +1,4 @@
-"""Looking at a world in memory as the monitor does."""
+"""Sampling a world in memory as the monitor does."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,28 +7,28 @@ from functools import partial
 from tests.fakes.queue import MemoryOverview
 from tests.kit.fleet import ScalingTarget, Ticked
 from tests.kit.kernel import QueueKey
-from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample
+from tests.kit.monitoring import Bounds, Sample, Sampler
 from tests.kit.queue import NodeHealth
 from tests.kit.requests import Submission
 from tests.kit.worlds.memory import World
 from tests.steady import SteadyClock
 
 
-class Looks:
-    """ports.Health that sees what it is given."""
+class Checks:
+    """A health of stores that is what it is given."""
 
-    def __init__(self, *looks: NodeHealth) -> None:
-        self._looks = looks
+    def __init__(self, *nodes: NodeHealth) -> None:
+        self._nodes = nodes
 
-    def looks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
-        return {(look.part, look.name): partial(_itself, look) for look in self._looks}
-
-
-def _itself(look: NodeHealth) -> NodeHealth:
-    return look
+    def checks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
+        return {(node.part, node.name): partial(_itself, node) for node in self._nodes}
 
 
-def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
+def _itself(node: NodeHealth) -> NodeHealth:
+    return node
+
+
+def sampler(world: World, *nodes: NodeHealth, **changes: object) -> Sampler:
     all_of_them: dict[str, object] = {
         "queue": world.queue,
         "overview": MemoryOverview(world.queue),
@@ -37,20 +37,20 @@ def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
         "workers": world.workers,
         "detector": world.detector,
         "hosts": world.hosts,
-        "health": Looks(*looks),
+        "health": Checks(*nodes),
         "decided": lambda: ScalingTarget(needed=3, kept=4, allowed=6),
         "orphaned": lambda tree, now: (0, 0),
         "ticked": lambda: Ticked(seconds_ago=1.0),
     }
-    return SamplingPorts(**(all_of_them | changes))  # type: ignore[arg-type]
+    return Sampler(**(all_of_them | changes))  # type: ignore[arg-type]
 
 
-def look(
-    world: World, *looks: NodeHealth, bounds: Bounds | None = None, **changes: object
+def sample(
+    world: World, *nodes: NodeHealth, bounds: Bounds | None = None, **changes: object
 ) -> Sample:
-    parts = ports(world, *looks, **changes)
     with SteadyClock() as clock:
-        return sample(parts, world.tree, world.now, bounds=bounds or Bounds(), clock=clock)
+        made = sampler(world, *nodes, clock=clock, **changes)
+        return made.sample(world.tree, world.now, bounds=bounds or Bounds())
 
 
 def put(world: World, count: int, tenant: str = "default") -> None:

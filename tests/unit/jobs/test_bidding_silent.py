@@ -12,7 +12,7 @@ from tests.kit.fleet import Remaining
 from tests.kit.incidents import Kind, judge
 from tests.kit.jobs import JobState
 from tests.kit.worlds.bidding import GB, TERMS, Fleet
-from tests.kit.worlds.monitoring import look
+from tests.kit.worlds.monitoring import sample
 
 PATIENCE = TERMS.patience_seconds
 
@@ -122,7 +122,7 @@ def test_where_no_pool_looks_a_job_stays_in_line_and_is_reported(fleet):
 def found(fleet):
     """What the monitor finds of jobs."""
     world = fleet.world
-    seen = look(world, unplaced=lambda now, terms: unplaced_jobs(world.jobs, now, terms))
+    seen = sample(world, unplaced=lambda now, terms: unplaced_jobs(world.jobs, now, terms))
     every = judge(seen, None, world.tree).findings
     return [finding for finding in every if finding.kind is Kind.JOB_UNPLACED]
 

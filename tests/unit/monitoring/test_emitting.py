@@ -5,7 +5,7 @@ from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import Emitter
 from tests.kit.worlds.doubles import Metrics
 from tests.kit.worlds.memory import DOCS
-from tests.kit.worlds.monitoring import do, look, put
+from tests.kit.worlds.monitoring import do, put, sample
 
 
 def test_what_is_seen_is_emitted(world):
@@ -13,7 +13,7 @@ def test_what_is_seen_is_emitted(world):
     put(world, 6)
     world.now += timedelta(seconds=10)
 
-    count = Emitter(metrics).emit(look(world), MonitorLimits())
+    count = Emitter(metrics).emit(sample(world), MonitorLimits())
 
     assert metrics.value(names.BACKLOG, tenant="default", biz="docs") == [6]
     assert metrics.value(names.OLDEST_WAITING, tenant="default") == [10]
@@ -30,9 +30,9 @@ def test_every_second_is_emitted_once_however_irregular_the_evaluations_are(worl
         world.now += timedelta(seconds=1)
         do(world, DOCS, 2)
         world.now += timedelta(seconds=pause)
-        emitter.emit(look(world), MonitorLimits())
+        emitter.emit(sample(world), MonitorLimits())
     world.now += timedelta(seconds=5)
-    emitter.emit(look(world), MonitorLimits())
+    emitter.emit(sample(world), MonitorLimits())
 
     assert sum(metrics.value(names.SUBMITTED, tenant="default")) == put_in
     assert sum(metrics.value(names.PROCESSED, tenant="default")) == put_in
@@ -54,7 +54,7 @@ def test_values_that_cannot_be_put_cost_no_others(world):
     metrics = Half()
     put(world, 1)
 
-    Emitter(metrics).emit(look(world), MonitorLimits())
+    Emitter(metrics).emit(sample(world), MonitorLimits())
 
     assert metrics.value(names.LOOKS) == [1]
     assert any("were not emitted" in warning for warning in world.warnings)

@@ -2,7 +2,7 @@ import pytest
 
 from tests.kit.fleet import Health, WorkerHeartbeats, WorkerStatus
 from tests.kit.kernel import UnknownBizError
-from tests.kit.monitoring import RosterPorts, workers
+from tests.kit.monitoring import workers
 from tests.kit.worlds.memory import make_tree
 
 
@@ -26,10 +26,10 @@ def heartbeats_of(worker: str, silent_ms: int = 100, **held: int) -> WorkerHeart
 
 
 def test_a_worker_is_shown_with_what_it_holds_of_this_biz_alone():
-    ports = RosterPorts(detector=Seen(heartbeats_of("w", default=3, acme=40)))
+    detector = Seen(heartbeats_of("w", default=3, acme=40))
 
-    [mine] = workers(ports, make_tree(), "default", "docs")
-    [theirs] = workers(ports, make_tree(), "acme", "docs")
+    [mine] = workers(detector, make_tree(), "default", "docs")
+    [theirs] = workers(detector, make_tree(), "acme", "docs")
 
     assert (mine.worker_status, theirs.worker_status) == (
         WorkerStatus(started_ms=1_000, held={"default/docs": 3}, done=9),
@@ -40,7 +40,7 @@ def test_a_worker_is_shown_with_what_it_holds_of_this_biz_alone():
 def test_the_dead_come_before_the_suspected_before_the_living():
     detector = Seen(heartbeats_of("a"), heartbeats_of("b", 60_000), heartbeats_of("c", 4_400))
 
-    found = workers(RosterPorts(detector=detector), make_tree(), "default", "docs")
+    found = workers(detector, make_tree(), "default", "docs")
 
     assert [(status.worker, status.health) for status in found] == [
         ("b", Health.DEAD),
@@ -51,4 +51,4 @@ def test_the_dead_come_before_the_suspected_before_the_living():
 
 def test_who_has_no_such_biz_sees_no_worker():
     with pytest.raises(UnknownBizError):
-        workers(RosterPorts(detector=Seen(heartbeats_of("w"))), make_tree(), "default", "nobiz")
+        workers(Seen(heartbeats_of("w")), make_tree(), "default", "nobiz")

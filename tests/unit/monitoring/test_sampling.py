@@ -12,7 +12,7 @@ from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
-from tests.kit.worlds.monitoring import do, look, ports, put
+from tests.kit.worlds.monitoring import do, put, sample, sampler
 
 
 def of(seen: Sample, queue_key: QueueKey) -> QueueSample:
@@ -29,7 +29,7 @@ def test_rates_backlog_and_age_are_those_of_each_biz_and_of_all(world):
     put(world, 3, "acme")
     world.now += timedelta(seconds=10)
 
-    seen = look(world)
+    seen = sample(world)
 
     docs = of(seen, DOCS)
     assert (docs.depth.queued, docs.oldest_seconds, docs.ledger.pending) == (6, 10.0, 6)
@@ -48,7 +48,7 @@ def test_what_is_held_and_what_waits_for_its_next_try_is_distinguished(world):
     leased = world.queue.lease(DOCS, "t", 3, world.now, later)
     world.queue.delay(DOCS, "t", [(leased[0], later)])
 
-    seen = look(world)
+    seen = sample(world)
 
     docs = of(seen, DOCS)
     assert (docs.depth.queued, docs.depth.leased, docs.retries) == (2, 2, 1)
@@ -58,11 +58,11 @@ def test_what_is_held_and_what_waits_for_its_next_try_is_distinguished(world):
 
 def test_how_long_a_backlog_lasts_is_known_once_there_is_a_rate(world):
     put(world, 30)
-    assert of(look(world), DOCS).finish_seconds is None
+    assert of(sample(world), DOCS).finish_seconds is None
     do(world, DOCS, 10)
     world.now += timedelta(seconds=10)
 
-    seen = look(world)
+    seen = sample(world)
 
     assert of(seen, DOCS).finish_seconds == pytest.approx(120)
     assert of(seen, OTHER).finish_seconds == 0.0
@@ -75,7 +75,7 @@ def test_a_biz_that_will_not_keep_its_plan_is_late():
     do(world, DOCS, 10)
     world.now += timedelta(seconds=10)
 
-    seen = look(world)
+    seen = sample(world)
 
     assert (of(seen, DOCS).late, of(seen, OTHER).late, seen.fleet.late) == (True, False, 1)
     assert of(seen, DOCS).planned_seconds == 60
@@ -86,7 +86,7 @@ def test_a_biz_may_bear_longer_waits_than_the_stage():
     put(world, 1)
     world.now += timedelta(hours=2)
 
-    assert not of(look(world), DOCS).late
+    assert not of(sample(world), DOCS).late
 
 
 # ---- workers, hosts ------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_workers_are_counted_by_what_the_detector_makes_of_them(world):
             world.workers.beat("b", world.now)
     world.now += timedelta(seconds=0.3)
 
-    workers = look(world).workers
+    workers = sample(world).workers
 
     assert (workers.alive, workers.suspected, workers.dead) == (1, 1, 1)
     assert (workers.present, workers.unwatched) == (3, 0)
@@ -111,7 +111,7 @@ def test_workers_are_counted_by_what_the_detector_makes_of_them(world):
 
 
 def test_a_fleet_that_nobody_has_decided_on_wants_nothing_known(world):
-    assert look(world, decided=lambda: None).workers.wanted is None
+    assert sample(world, decided=lambda: None).workers.wanted is None
 
 
 def report(world: World, host: str, **seen: object) -> None:
@@ -127,7 +127,7 @@ def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(
     world.queue.defer(DOCS, "t", [("bad.example", again, leased)])
     report(world, "bad.example", overloads=1)
 
-    seen = look(world)
+    seen = sample(world)
 
     bad, busy = seen.hosts
     assert (bad.host, bad.throttled, bad.strained, bad.deferred) == ("bad.example", True, 1, 2)
@@ -139,7 +139,7 @@ def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(
 def test_watched_hosts_are_looked_at_though_nobody_asks_for_them(world):
     report(world, "calm.example", answered=3)
 
-    seen = sample(ports(world), world.tree, world.now, watched=["calm.example", "new.example"])
+    seen = sampler(world).sample(world.tree, world.now, watched=["calm.example", "new.example"])
 
     assert [one.host for one in seen.hosts] == ["calm.example", "new.example"]
     assert (seen.hosts_seen, seen.hosts_throttled) == (2, 0)
@@ -150,17 +150,17 @@ def test_throttled_hosts_are_counted_shown_or_not(world):
     for name in names:
         report(world, name, overloads=1)
 
-    seen = look(world)
+    seen = sample(world)
 
     assert (len(seen.hosts), seen.hosts_seen, seen.hosts_throttled) == (50, 50, 50)
-    seen = sample(ports(world), world.tree, world.now, watched=names)
+    seen = sampler(world).sample(world.tree, world.now, watched=names)
     assert (len(seen.hosts), seen.hosts_throttled) == (60, 60)
 
 
 def test_hosts_that_cannot_be_read_cost_nothing_else(world):
     world.workers.beat("w", world.now, WorkerStatus(hosts=(("busy.example", "default"),)))
 
-    seen = look(world, hosts=Broken())
+    seen = sample(world, hosts=Broken())
 
     assert whats(seen) == ["hosts"]
     assert (seen.hosts, seen.workers.alive) == ((), 1)
@@ -176,7 +176,7 @@ def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
         part="mongodb", name="spare", up=True, figures={"StorageBytes": 5.0}, missing={"X": "why"}
     )
 
-    parts = look(world, well, full, down).parts
+    parts = sample(world, well, full, down).parts
 
     assert [one.name for one in parts] == ["redis", "main", "spare"]
     assert "97% of its memory" in parts[0].error
@@ -187,7 +187,7 @@ def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
 def test_keys_that_were_thrown_away_since_the_evaluation_before_are_a_problem(world):
     def seen(evicted: float, before: Sample | None) -> str | None:
         part = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": evicted})
-        return sample(ports(world, part), world.tree, world.now, before=before).parts[0].error
+        return sampler(world, part).sample(world.tree, world.now, before=before).parts[0].error
 
     minute = timedelta(minutes=1)
     earlier = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": 5.0})
@@ -209,7 +209,7 @@ def test_figures_that_could_not_be_read_are_named_among_what_was_not(world):
         unread=("LagSeconds",),
     )
 
-    [unread] = look(world, blind).unread
+    [unread] = sample(world, blind).unread
 
     assert unread.what.endswith("mongodb main: LagSeconds")
     assert unread.why == "no right"
@@ -220,11 +220,11 @@ def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):
     well = NodeHealth(part="redis", name="redis", up=True)
 
     class Hanging:
-        def looks(self):
+        def checks(self):
             return {("redis", "redis"): lambda: well, ("mongodb", "main"): stuck.wait}
 
     try:
-        seen = look(world, health=Hanging(), bounds=Bounds(look_seconds=0.1))
+        seen = sample(world, health=Hanging(), bounds=Bounds(sample_seconds=0.1))
     finally:
         stuck.set()
 
@@ -251,7 +251,7 @@ def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):
 def test_each_part_that_fails_is_named_and_stops_no_other(world, port, named):
     put(world, 4)
 
-    seen = look(world, **{port: Broken()})
+    seen = sample(world, **{port: Broken()})
 
     assert whats(seen) == named
     assert all("no answer" in one.why for one in seen.unread)
@@ -266,7 +266,7 @@ def test_each_part_that_fails_is_named_and_stops_no_other(world, port, named):
 def test_an_audit_that_fails_leaves_the_totals(world):
     put(world, 2)
 
-    seen = look(world, ledgers=Failing(world.ledgers, audit=2))
+    seen = sample(world, ledgers=Failing(world.ledgers, audit=2))
 
     assert whats(seen) == ["audit of acme/docs", "audit of default/docs"]
     assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).difference) == (2, None)
@@ -277,18 +277,18 @@ def test_orphaned_queues_that_cannot_be_counted_are_unread_and_not_none(world):
     def broken(tree, now):
         raise ZeroDivisionError("odd")
 
-    seen = look(world, orphaned=broken)
+    seen = sample(world, orphaned=broken)
 
     assert (seen.stray_items, whats(seen)) == (None, ["strays"])
     assert seen.unread[0].why == "ZeroDivisionError: odd"
-    assert look(world, orphaned=lambda tree, now: (2, 5)).stray_requests == 5
+    assert sample(world, orphaned=lambda tree, now: (2, 5)).stray_requests == 5
 
 
 def test_everything_down_is_a_sample_too(world):
     down = NodeHealth(part="redis", name="redis", up=False, error="no answer")
     broken = {name: Broken() for name in ("queue", "overview", "store", "ledgers", "detector")}
 
-    seen = look(world, down, **broken)
+    seen = sample(world, down, **broken)
 
     assert whats(seen) == ["workers", "queues", "ledger of acme/docs", "ledger of default/docs"]
     assert seen.parts == (down,)
@@ -298,7 +298,7 @@ def test_everything_down_is_a_sample_too(world):
 def test_without_any_configuration_the_parts_are_looked_at(world):
     up = NodeHealth(part="redis", name="redis", up=True)
 
-    seen = sample(ports(world, up), None, world.now, config_refused="there is none")
+    seen = sampler(world, up).sample(None, world.now, config_refused="there is none")
 
     assert (seen.parts, seen.queues, seen.workers) == ((up,), (), None)
     assert (seen.config_refused, seen.revision) == ("there is none", "")

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.kit.monitoring import hosts, sample
+from tests.kit.monitoring import hosts
 from tests.kit.politeness import HostReport
 from tests.kit.worlds.memory import World
-from tests.kit.worlds.monitoring import ports
+from tests.kit.worlds.monitoring import sampler
 
 
 def announce(world: World, tenant: str, host: str, **seen: object) -> None:
@@ -23,7 +23,7 @@ def test_hosts_of_many_tenants_that_refuse_are_all_followed_in_the_end(world):
 
     for minute in range(8):
         at = world.now + timedelta(minutes=minute)
-        shown = sample(ports(world), tree, at, watched=sorted(watched)).hosts
+        shown = sampler(world).sample(tree, at, watched=sorted(watched)).hosts
         assert {one.met_by for one in shown} == set(tree.bizs)
         assert all(one.host.endswith(one.met_by) for one in shown)
         watched |= {one.host for one in shown}
@@ -43,6 +43,6 @@ def test_more_tenants_than_there_are_places_come_in_turn(world):
 
     for minute in range(4):
         at = world.now + timedelta(minutes=minute)
-        sample(ports(world, hosts=Asked()), tree, at)
+        sampler(world, hosts=Asked()).sample(tree, at)
 
     assert asked == set(tree.bizs)

@@ -12,7 +12,7 @@ from tests.kit.kernel import QueueKey
 from tests.kit.monitoring import Bounds, QueueSample, Sample
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
-from tests.kit.worlds.monitoring import look, put
+from tests.kit.worlds.monitoring import put, sample
 
 
 def of(seen: Sample, queue_key: QueueKey) -> QueueSample:
@@ -33,7 +33,7 @@ def test_a_difference_is_reported_of_its_biz_and_summed_without_signs(world):
     for request_id in list(requests)[:2]:
         del requests[request_id]
 
-    seen = look(world)
+    seen = sample(world)
 
     assert (of(seen, DOCS).difference, of(seen, OTHER).difference) == (2, 0)
     assert seen.fleet.difference == 2
@@ -45,25 +45,25 @@ def test_queues_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
 
     audited = Counter()
     for _ in range(20):
-        seen = look(world, bounds=Bounds(audited_keys=1_000))
+        seen = sample(world, bounds=Bounds(audited_keys=1_000))
         assert (of(seen, DOCS).ledger.pending, of(seen, OTHER).ledger.pending) == (4, 1)
         audited.update(one.queue_key for one in seen.queues if one.difference is not None)
         world.now += timedelta(minutes=1)
 
     assert all(8 <= audited[queue_key] <= 12 for queue_key in (DOCS, OTHER))
-    assert whats(look(world)) == []
+    assert whats(sample(world)) == []
 
 
 def test_an_audit_has_what_is_left_of_the_sampling_time(world):
     put(world, 2)
     reported = []
 
-    class NotificationState(Failing):
+    class Reporting(Failing):
         def audit(self, queue_key, biz, now, job=None, *, within_seconds=None):
             reported.append(within_seconds)
             return world.ledgers.audit(queue_key, biz, now, job)
 
-    look(world, ledgers=NotificationState(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
+    sample(world, ledgers=Reporting(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
 
     assert len(reported) == 2
     assert all(0 < within <= 5 for within in reported)
@@ -78,7 +78,7 @@ def test_a_slow_audit_never_costs_the_totals(world):
             stuck.wait()
 
     try:
-        seen = look(world, ledgers=Slow(world.ledgers), bounds=Bounds(audited_by_seconds=0.2))
+        seen = sample(world, ledgers=Slow(world.ledgers), bounds=Bounds(audited_by_seconds=0.2))
     finally:
         stuck.set()
 
@@ -103,8 +103,8 @@ def test_a_node_that_hangs_costs_the_queues_of_others_nothing():
             return world.ledgers.totals(queue_key, biz, now, job)
 
     try:
-        bounds = Bounds(look_seconds=0.5, audited_by_seconds=2.0)
-        seen = look(world, ledgers=Hanging(world.ledgers), bounds=bounds)
+        bounds = Bounds(sample_seconds=0.5, audited_by_seconds=2.0)
+        seen = sample(world, ledgers=Hanging(world.ledgers), bounds=bounds)
     finally:
         stuck.set()
 
@@ -127,7 +127,7 @@ def test_it_is_not_always_the_same_queues_that_there_is_no_time_for():
     begun = set()
     for _ in range(15):
         firsts.clear()
-        look(world, ledgers=Asked(world.ledgers), bounds=Bounds(threads=1))
+        sample(world, ledgers=Asked(world.ledgers), bounds=Bounds(threads=1))
         begun.update(firsts[:4])
         world.now += timedelta(minutes=1)
 
@@ -138,7 +138,7 @@ def test_looking_changes_nothing(world):
     put(world, 5)
     queue = msgspec.json.encode(world.queue.depth(DOCS))
 
-    first, second = look(world), look(world)
+    first, second = sample(world), sample(world)
 
     assert msgspec.structs.replace(first, took_seconds=0) == msgspec.structs.replace(
         second, took_seconds=0
@@ -159,7 +159,7 @@ def test_a_hundred_queues_cost_one_look_at_the_queues(world):
     world.tree = msgspec.structs.replace(world.tree, bizs={"default": bizs})
     queue, overview = Counting(world.queue), Counting(MemoryOverview(world.queue))
 
-    seen = look(world, queue=queue, overview=overview)
+    seen = sample(world, queue=queue, overview=overview)
 
     assert seen.fleet.queues == 100
     assert sorted(queue.calls + overview.calls) == ["counts", "depths", "loads"]
@@ -173,4 +173,4 @@ def test_thresholds_are_those_of_the_stage(world):
     put(world, 1)
     world.now += timedelta(seconds=6)
 
-    assert of(look(world), DOCS).late
+    assert of(sample(world), DOCS).late

@@ -10,7 +10,7 @@ from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.routing import PAGE_URL, Call, Routes, word
 from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.monitoring.explain import models, service, urls
+from crawlfleet.monitoring.explain import service, urls
 from crawlfleet.requests.models import Visit as KnownVisit
 from crawlfleet.wire.explain import (
     Explanation,
@@ -23,7 +23,7 @@ from crawlfleet.wire.explain import (
 )
 
 
-def explanation_view(explained: models.Explanation, label: Callable[[int], str]) -> Explanation:
+def explanation_view(explained: service.Explanation, label: Callable[[int], str]) -> Explanation:
     """msgspec.Struct the explanation of a request."""
     tracked, request = explained.tracked, explained.tracked.request
     return filled(
@@ -41,7 +41,7 @@ def explanation_view(explained: models.Explanation, label: Callable[[int], str])
 
 
 def url_explanation_view(
-    explained: models.UrlExplanation, biz: str, label: Callable[[int], str]
+    explained: service.UrlExplanation, biz: str, label: Callable[[int], str]
 ) -> UrlExplanation:
     """msgspec.Struct the explanation of a URL."""
     facts = explained.standing.facts
@@ -57,7 +57,7 @@ def url_explanation_view(
     )
 
 
-def _steps(steps: Iterable[models.Step], label: Callable[[int], str]) -> tuple[Step, ...]:
+def _steps(steps: Iterable[service.Step], label: Callable[[int], str]) -> tuple[Step, ...]:
     return tuple(
         filled(
             Step,

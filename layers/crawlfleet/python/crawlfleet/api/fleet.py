@@ -178,15 +178,14 @@ ROUTES: Final = Routes()
 @ROUTES.add("GET", "/v1/{biz}/workers", WorkersAnswer)
 def list_workers(call: Call, biz: str) -> Response[str]:
     """The fleet's workers: how they are, and what they hold of this biz."""
-    ports = views.RosterPorts(detector=call.context.detector)
-    found = views.workers(ports, call.tree, call.tenant, biz)
+    found = views.workers(call.context.detector, call.tree, call.tenant, biz)
     return shown(200, WorkersAnswer(workers=tuple(map(worker_view, found))))
 
 
 @ROUTES.add("GET", "/v1/{biz}/hosts", HostsAnswer)
 def list_hosts(call: Call, biz: str) -> Response[str]:
     """Hosts that this biz is at or waits for, the worst first: how they answer."""
-    found = views.hosts_of(call.context.hosts, call.tree, call.tenant, biz)
+    found = call.context.hosts.list(call.tree, call.tenant, biz)
     return shown(200, HostsAnswer(hosts=tuple(map(host_view, found))))
 
 

@@ -32,7 +32,7 @@ from crawlfleet.monitoring.incidents.service import IncidentMonitor
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.metrics import Emitter
 from crawlfleet.monitoring.models import Sample, UnplacedJob, Unread
-from crawlfleet.monitoring.sampler import SamplingPorts, sample
+from crawlfleet.monitoring.sampler import Sampler
 from crawlfleet.monitoring.store_health import PartHealth
 from crawlfleet.requests.queue.redis.stats import RedisOverview
 from crawlfleet.requests.queue.stats import NodeHealth
@@ -86,7 +86,7 @@ def refusal(parts: Parts) -> str | None:
     return "; ".join(str(problem) for problem in refused.problems)
 
 
-def sampling_ports(parts: Parts) -> SamplingPorts:
+def sampler_over(parts: Parts) -> Sampler:
     """What sampling needs, over the parts of this environment."""
     bizs, data = RedisBizs(parts.redis), RedisDataQueue(parts.redis)
 
@@ -94,7 +94,7 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         gone = sorted(bizs.gone(queues_by_tenant(tree)))
         return count_orphaned(gone, data, parts.queue, tree.further_pools)
 
-    return SamplingPorts(
+    return Sampler(
         queue=parts.queue,
         overview=RedisOverview(parts.redis),
         store=parts.store,
@@ -166,19 +166,18 @@ class Monitor:
         self._incidents = incident_monitor(parts, metrics)
 
     @cached_property
-    def _ports(self) -> SamplingPorts:
-        return sampling_ports(self._parts)
+    def _sampler(self) -> Sampler:
+        return sampler_over(self._parts)
 
     def look(self) -> dict[str, object]:
         """Emit one round; returns the parts that are not well, with their reasons."""
         tree, refused = configuration(self._parts)
         try:
-            ports = self._ports
+            sampler = self._sampler
         except CrawlfleetError as error:
             seen = self._blind(error, refused)
         else:
-            seen = sample(
-                ports,
+            seen = sampler.sample(
                 tree,
                 self._parts.now(),
                 config_refused=refused,

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.usage import RunUsage
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
-    from crawlfleet.monitoring.fleet_view import AtWork, HostPorts
+    from crawlfleet.monitoring.fleet_view import AtWork, HostsOfBizs
     from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
-    from crawlfleet.monitoring.sampler import SamplingPorts
+    from crawlfleet.monitoring.sampler import Sampler
     from crawlfleet.requests.dead_letters.service import DeadLetters
 
 
@@ -350,23 +350,23 @@ class RouterContext:
         return RedisFailureDetector(self._parts.redis)
 
     @cached_property
-    def hosts(self) -> "HostPorts":
+    def hosts(self) -> "HostsOfBizs":
         """For the hosts of a biz."""
         from crawlfleet.crawling.politeness.redis import RedisHosts
-        from crawlfleet.monitoring.fleet_view import HostPorts
+        from crawlfleet.monitoring.fleet_view import HostsOfBizs
         from crawlfleet.requests.queue.redis.stats import RedisOverview
 
         redis = self._parts.redis
-        return HostPorts(
+        return HostsOfBizs(
             at_work=self._platform.at_work, overview=RedisOverview(redis), hosts=RedisHosts(redis)
         )
 
     @cached_property
-    def sampling(self) -> "SamplingPorts":
+    def sampling(self) -> "Sampler":
         """For the sample of the whole fleet."""
-        from crawlfleet.apps.monitor import sampling_ports
+        from crawlfleet.apps.monitor import sampler_over
 
-        return sampling_ports(self._parts)
+        return sampler_over(self._parts)
 
     @cached_property
     def incidents(self) -> "MongoIncidentBook":

@@ -1,22 +1,20 @@
-"""What one look of the monitor has seen (SPEC.md A10, A11, C6, H1, H4): the metric journey's noun.
+"""The monitor's values: a sample of everything, and figures of its parts (SPEC.md A10, A11, C6, D11).
 
-:mod:`crawlfleet.monitoring.sampler` makes it. Metrics, incidents and the wanted number of workers
-are worked out from it and from nothing else, so that all of them speak of the same moment. Whatever
-could not be read is None and is named in :attr:`Sample.unread`: a look never fails as a whole.
-Times are seconds, sizes bytes, shares between 0 and 1, rates per second.
-
-How the platform is and what it runs, as anybody may know it (SPEC.md D11).
-
-The health of the parts, as the sampler asks for it.
+:mod:`crawlfleet.monitoring.sampler` makes a sample. Metrics, incidents and the wanted number of
+workers are worked out from it alone, so that all speak of the same moment. Whatever could not be
+read is None and named in :attr:`Sample.unread`: sampling never fails as a whole. Times are seconds,
+sizes bytes, shares between 0 and 1, rates per second.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Any
 
 import msgspec
 
 from crawlfleet.fleet.models import FleetSample, QueueSample, Ticked, WorkersSample
+from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.requests.queue.stats import NodeHealth
 
 
@@ -66,7 +64,7 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look could not see, and why: ``what`` is ``workers``, ``hosts``, ``acme/docs`` ..."""
+    """A part of a sample that could not be read: ``what`` is ``workers``, ``acme/docs`` ..."""
 
     what: str
     why: str
@@ -131,7 +129,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a deep health check finds. Nothing of it is secret: no address, no name of a tenant.
+    """The result of a deep health check. Nothing of it is secret: no address, no tenant.
 
     Attributes:
         at: When it was found; callers compare it with their own clock.
@@ -156,12 +154,73 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     ticked: Ticked | None = None
 
 
-class Health(Protocol):
-    """Looks at the parts."""
+class HasNoneError(CrawlfleetError):
+    """The server has nothing of the kind that it was asked for."""
 
-    def looks(self) -> Mapping[tuple[str, str], Callable[[], NodeHealth]]:
-        """One look by part and node; they may be taken at the same time.
 
-        None raises: a part that is down has an entry that says so. Each ends within ten seconds.
+class Figures:
+    """Figures of a part by name, and why others are missing.
+
+    ``unread`` are the missing ones that the server may well have: it did not let us see them, did
+    not answer, or answered nonsense.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+        self.missing: dict[str, str] = {}
+        self.unread: set[str] = set()
+
+    def put(self, name: str, value: object) -> None:
+        """Take a value if it is a number that can be one: finite and not below 0."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.missing[name] = "the server does not say" if value is None else "is no number"
+            self.unread |= set() if value is None else {name}
+        elif not math.isfinite(value) or value < 0:
+            self.missing[name] = f"{value!r} cannot be"
+            self.unread.add(name)
+        else:
+            self.found[name] = float(value)
+
+    def share(self, name: str, part: object, whole: object) -> None:
+        """Take a share; of a whole that is 0 or unknown there is none."""
+        numbers = (part, whole)
+        if any(isinstance(one, bool) or not isinstance(one, int | float) for one in numbers):
+            self.missing[name] = "the server does not say"
+        elif not whole:
+            self.missing[name] = "the server has no limit"
+        else:
+            self.put(name, part / whole)  # type: ignore[operator]  # both are numbers
+
+    def ask(self, names: Iterable[str], question: Callable[[], None]) -> None:
+        """Ask for some figures by themselves; where that fails, those not put are missing.
+
+        An answer of another shape than the server's own is a failure like any other.
         """
-        ...
+        failed = True
+        try:
+            question()
+        except HasNoneError as error:
+            reason, failed = str(error), False
+        except CrawlfleetError as error:
+            reason = str(error)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+            reason = "the answer is not what such a server answers"
+        else:
+            reason, failed = "the server does not say", False
+        for name in names:
+            if name not in self.found and name not in self.missing:
+                self.missing[name] = reason
+                self.unread |= {name} if failed else set()
+
+
+def number(answer: object, *path: str) -> Any:
+    """Return what is below ``path`` in an answer; None where there is nothing.
+
+    >>> number({"mem": {"resident": 5}}, "mem", "resident"), number({}, "mem", "resident")
+    (5, None)
+    """
+    for step in path:
+        if not isinstance(answer, Mapping):
+            return None
+        answer = answer.get(step)
+    return answer

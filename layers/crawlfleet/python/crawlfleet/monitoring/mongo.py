@@ -1,4 +1,4 @@
-"""What a MongoDB node says of itself (SPEC.md A11): storage, memory, slow operations, replicas.
+"""The figures of a MongoDB node (SPEC.md A11): storage, memory, slow operations, replicas.
 
 Users of managed clusters may often not ask for all of it. So each figure is asked for on its own:
 what the user has no right to is missing by name, and the rest is there.
@@ -15,7 +15,7 @@ from pymongo.errors import OperationFailure
 from crawlfleet.kernel import metric_names as metrics
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.mongo.connection import PART, SERVER_SELECTION_SECONDS, Document, border
-from crawlfleet.monitoring.store_figures import Figures, HasNoneError, number
+from crawlfleet.monitoring.models import Figures, HasNoneError, number
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ _OURS: Final = "cf_"
 _OPERATIONS: Final = ["query", "insert", "update", "remove", "command", "getmore"]
 
 
-def look(client: MongoClient[Document]) -> Figures:
-    """The figures of a node that answers.
+def mongo_figures(client: MongoClient[Document]) -> Figures:
+    """Read the figures of a node that answers.
 
     Raises:
         StoreUnavailableError: it does not answer a ping.
@@ -52,7 +52,7 @@ def look(client: MongoClient[Document]) -> Figures:
     def within(step: Callable[[], T]) -> T:
         return _within(ends_at, step)
 
-    # The driver looks for a server for as long as it is let.
+    # The driver selects a server for as long as it is given.
     soon = time.monotonic() + SERVER_SELECTION_SECONDS
     figures.put(metrics.LATENCY, _within(soon, lambda: _latency(client)))
     figures.ask(
@@ -85,7 +85,7 @@ def look(client: MongoClient[Document]) -> Figures:
 
 
 def read_status(figures: Figures, status: Mapping[str, Any]) -> None:
-    """Figures of a serverStatus."""
+    """Read the figures of a serverStatus."""
     resident = number(status, "mem", "resident")
     figures.put(metrics.MEMORY_BYTES, None if resident is None else resident * 1024 * 1024)
     cache = number(status, "wiredTiger", "cache")
@@ -102,7 +102,7 @@ def read_status(figures: Figures, status: Mapping[str, Any]) -> None:
 
 
 def read_members(figures: Figures, status: Mapping[str, Any]) -> None:
-    """Members, those that are not well, and how far the worst secondary is behind the primary."""
+    """Count members and unwell ones, and measure how far the worst secondary lags behind."""
     members = status["members"]
     figures.put(metrics.MEMBERS, len(members))
     figures.put(metrics.MEMBERS_UNWELL, sum(one.get("state") not in WELL for one in members))
@@ -120,7 +120,7 @@ def read_members(figures: Figures, status: Mapping[str, Any]) -> None:
 
 
 def _latency(client: MongoClient[Document]) -> float:
-    """Seconds there and back; the first one may open a connection and does not count."""
+    """Measure a round trip in seconds; the first may open a connection and does not count."""
     took = []
     for _ in range(PINGS + 1):
         began = time.perf_counter()
@@ -134,7 +134,7 @@ def _slow(
     databases: list[str],
     within: Callable[[Callable[[], int]], int],
 ) -> int:
-    """Operations that are slow now, and those that profilers, where on, have seen lately.
+    """Count operations that are slow now, and those that profilers, where on, saw lately.
 
     What runs is not in a profile yet, so nothing counts twice. Without the right to see everybody's
     operations one sees those of one's own user, which are the functions'.
@@ -189,7 +189,7 @@ def _profiled(
 
 
 def _within(ends_at: float, step: Callable[[], T]) -> T:
-    """A step in what is left of the time; a right that is missing is said in plain words."""
+    """Run a step in what is left of the time; name a right that is missing."""
     left = ends_at - time.monotonic()
     if left <= 0:
         raise StoreUnavailableError(PART, f"not answered within {FIGURES_SECONDS:g} s")

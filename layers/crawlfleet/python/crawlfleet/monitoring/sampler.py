@@ -1,10 +1,10 @@
-"""The metric journey (SPEC.md A10, A11, C6): look at everything once, as one sample.
+"""Sample everything once (SPEC.md A10, A11, C6): the metric journey begins here.
 
-Everything is asked at the same time and nothing is waited for beyond the look's own time: a part
-that is dead, slow, refuses or answers nonsense is named among what was not read, and the others
-are read all the same. What is made of a sample, metrics, incidents, workers, is for others.
+Everything is asked at the same time and nothing is waited for beyond the sampler's own time: a part
+that is dead, slow, refuses or answers nonsense is named among what was not read, and the others are
+read all the same. Metrics, incidents and workers are made of a sample elsewhere.
 
-Rates are kept per second where they happen, so one look a minute still gives every second of it.
+Rates are kept per second where they happen, so one sample a minute still gives every second of it.
 """
 
 import time
@@ -17,12 +17,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.documents.biz import Biz, Stage, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.documents.stage import Thresholds, own_or
 from crawlfleet.config.lookup import biz_of, every_queue, nodes_of
 from crawlfleet.crawling.politeness.redis import RedisHosts
-from crawlfleet.fleet import status as queues
 from crawlfleet.fleet.autoscaler import latest_first
 from crawlfleet.fleet.models import (
     PoolState,
@@ -33,17 +32,29 @@ from crawlfleet.fleet.models import (
     WorkersSample,
 )
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
-from crawlfleet.fleet.status import headcount, is_late
+from crawlfleet.fleet.status import fleet_of, headcount, is_late
 from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.monitoring import gathering as auditing
-from crawlfleet.monitoring import gathering as hosts
-from crawlfleet.monitoring.gathering import Gathered, Sharing, gather, in_words
+from crawlfleet.monitoring.gathering import (
+    KEYS_A_NODE,
+    TROUBLED_EACH,
+    TROUBLED_PLACES,
+    WAITING_EACH,
+    Gathered,
+    Sharing,
+    candidates,
+    due,
+    gather,
+    host_sample,
+    in_words,
+    shown,
+)
 from crawlfleet.monitoring.incidents.detectors import comparable
 from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
-from crawlfleet.monitoring.models import Health, HostSample, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.models import HostSample, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.store_health import PartHealth
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
@@ -59,13 +70,13 @@ from crawlfleet.requests.queue.stats import (
     together,
 )
 
-#: How much the same nodes of MongoDB may be asked for at once: one that hangs holds no others up.
+#: Calls to the same nodes of MongoDB at once: one that hangs holds no others up.
 OF_THE_SAME_NODES: Final = 3
 
-#: An audit that begins just before the end of the look has so long; nobody hears of it.
+#: Seconds of an audit that begins just before the end; its answer is not waited for.
 _SHORTEST_SECONDS: Final = 0.1
 
-#: What is asked: a part of Redis or MongoDB by its name, a lane's ledger, or one of these.
+#: A key of a call: a part of Redis or MongoDB by its name, a queue key's ledger, or one of these.
 Asked: TypeAlias = "tuple[str, str] | QueueKey | str"
 _WORKERS: Final = "workers"
 _QUEUES: Final = "queues"
@@ -76,47 +87,22 @@ _HOSTS: Final = "hosts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingPorts:
-    """What sampling needs of the world.
-
-    ``decided`` tells the decision on workers that is in force, if one is; ``strays`` how many
-    items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick.
-    ``unplaced`` tells the jobs that no worker suited, of late, or that wait for one too long.
-    ``workers`` and ``decided`` are of the usual pool, ``pools`` tells the same of the others.
-    """
-
-    queue: RedisQueue
-    overview: RedisOverview
-    store: MongoRequestStore
-    ledgers: MongoLedgers
-    workers: RedisWorkers
-    detector: RedisFailureDetector
-    hosts: RedisHosts
-    health: Health
-    decided: Callable[[], ScalingTarget | None]
-    orphaned: Callable[[Tree, datetime], tuple[int, int]]
-    ticked: Callable[[], Ticked]
-    pools: Callable[[], Sequence[PoolState]] = tuple
-    unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of a look: how long it takes, and how much it asks for.
+    """Bounds of a sample: how long it takes, and how much it asks for.
 
     Attributes:
-        look_seconds: How long the look at everything may take.
-        audited_by_seconds: By when audits have to have ended since it began.
-        hosts_seconds: How long the look at hosts may take after that. Together they leave the
-            monitor nearly half of its minute for what it makes of it.
+        sample_seconds: The time for everything but audits and hosts.
+        audited_by_seconds: The time since the beginning by which audits have to end.
+        hosts_seconds: The time for hosts after that. Together they leave the monitor nearly half of
+            its minute for what it makes of it.
         audited_keys: Keys that a node is asked to count.
-        threads: What is asked at the same time.
+        threads: Calls at the same time.
     """
 
-    look_seconds: float = 16.0
+    sample_seconds: float = 16.0
     audited_by_seconds: float = 26.0
     hosts_seconds: float = 6.0
-    audited_keys: int = auditing.KEYS_A_NODE
+    audited_keys: int = KEYS_A_NODE
     threads: int = 16
 
 
@@ -132,7 +118,7 @@ class _Fleet(msgspec.Struct, frozen=True):
     sample: WorkersSample
 
 
-class _Throughput(msgspec.Struct, frozen=True):
+class _Hosts(msgspec.Struct, frozen=True):
     """Hosts worth showing, of so many, of which so many are throttled."""
 
     hosts: list[HostSample] = []
@@ -141,135 +127,211 @@ class _Throughput(msgspec.Struct, frozen=True):
 
 
 class _Book(msgspec.Struct, frozen=True):
-    """A lane's ledger. Why its records could not be counted, if so; the rest is there."""
+    """A biz's ledger, and why its records could not be counted, if so."""
 
     totals: Ledger
     records: int | None = None
     why_no_records: Exception | None = None
 
 
-def sample(
-    ports: SamplingPorts,
-    tree: Tree | None,
-    now: datetime,
-    *,
-    config_refused: str | None = None,
-    watched: Sequence[str] = (),
-    before: Sample | None = None,
-    audits: bool = True,
-    bounds: Bounds = Bounds(),
-    clock: Callable[[], float] = time.monotonic,
-) -> Sample:
-    """Look at everything once. Never fails, and takes no longer than its time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampler:
+    """Samples everything there is.
 
-    Without a configuration only the parts are looked at that need none: nobody knows of the others.
-
-    Args:
-        ports: The world.
-        tree: The configuration in force; None where there has never been one.
-        now: The moment that it is about.
-        config_refused: Why the newest configuration is not in force.
-        watched: Hosts that are looked at and shown in any case, a few hundred at most.
-        before: The look before, for what rises between the two.
-        audits: Whether ledgers are audited where that is due, which costs the nodes the most.
-        bounds: How long it may take, and how much it may ask for.
-        clock: Measures that.
+    ``decided`` returns the decision on workers that is in force, if one is; ``orphaned`` how many
+    items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick;
+    ``unplaced`` the jobs that no worker suited, of late, or that wait for one too long. ``workers``
+    and ``decided`` are of the usual pool, ``pools`` returns the same of the others.
     """
-    began = clock()
-    nodes = (
-        {}
-        if tree is None
-        else {queue_key: nodes_of(tree, queue_key) for queue_key in tree.queues()}
-    )
-    sharing = Sharing(nodes, OF_THE_SAME_NODES)
-    calls = {} if tree is None else _calls(ports, tree, now)
-    found = gather(
-        {**ports.health.looks(), **calls},
-        threads=bounds.threads,
-        seconds=bounds.look_seconds,
-        sharing=sharing,
-        clock=clock,
-    )
-    audited: Gathered[Asked, Ledger] = Gathered({}, {})
-    if tree is not None and audits:
-        opened = {
-            queue_key: found.answers[queue_key].totals.open
-            for queue_key in nodes
-            if queue_key in found.answers
-        }
-        due = auditing.due(opened, nodes, now, budget=bounds.audited_keys)
-        ends_at = began + bounds.audited_by_seconds
-        audited = gather(
-            {
-                queue_key: partial(_audit, ports, tree, queue_key, now, ends_at, clock)
-                for queue_key in due
-            },
+
+    queue: RedisQueue
+    overview: RedisOverview
+    store: MongoRequestStore
+    ledgers: MongoLedgers
+    workers: RedisWorkers
+    detector: RedisFailureDetector
+    hosts: RedisHosts
+    health: PartHealth
+    decided: Callable[[], ScalingTarget | None]
+    orphaned: Callable[[Tree, datetime], tuple[int, int]]
+    ticked: Callable[[], Ticked]
+    pools: Callable[[], Sequence[PoolState]] = tuple
+    unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
+    clock: Callable[[], float] = time.monotonic
+
+    def sample(
+        self,
+        tree: Tree | None,
+        now: datetime,
+        *,
+        config_refused: str | None = None,
+        watched: Sequence[str] = (),
+        before: Sample | None = None,
+        audits: bool = True,
+        bounds: Bounds = Bounds(),
+    ) -> Sample:
+        """Sample everything once. Never fails, and takes no longer than its time.
+
+        Args:
+            tree: The configuration in force; without one only the parts are sampled.
+            now: The moment of the sample.
+            config_refused: Why the newest configuration is not in force.
+            watched: Hosts that are asked for and shown in any case, a few hundred at most.
+            before: The sample before, for what rises between the two.
+            audits: Whether ledgers are audited where that is due, which costs the nodes the most.
+            bounds: How long it may take, and how much it may ask for.
+        """
+        began, stage = self.clock(), Stage() if tree is None else tree.stage
+        queue_keys = () if tree is None else tree.queues()
+        nodes = {} if tree is None else {key: nodes_of(tree, key) for key in queue_keys}
+        sharing = Sharing(nodes, OF_THE_SAME_NODES)
+        found = gather(
+            {**self.health.checks(), **({} if tree is None else self._calls(tree, now))},
             threads=bounds.threads,
-            seconds=ends_at - clock(),
+            seconds=bounds.sample_seconds,
             sharing=sharing,
-            clock=clock,
+            clock=self.clock,
         )
-    samples = () if tree is None else _queues(tree, found, audited.answers, now)
-    fleet: _Fleet | None = found.answers.get(_WORKERS)
-    shown = _Throughput()
-    failures = _failures(found, audited, tree)
-    if tree is not None and fleet is not None:
-        waiting = [one.queue_key for one in samples if one.depth is not None and one.depth.deferred]
-        look: Callable[[], _Throughput] = partial(
-            _hosts, ports, waiting, fleet.heartbeats, rotated(sorted(tree.bizs), now), watched, now
+        audited: Gathered[Asked, Ledger] = Gathered({}, {})
+        if tree is not None and audits:
+            answers = found.answers
+            opened = {key: answers[key].totals.open for key in nodes if key in answers}
+            ends_at = began + bounds.audited_by_seconds
+            audited = gather(
+                {
+                    key: partial(self._audit, tree, key, now, ends_at)
+                    for key in due(opened, nodes, now, budget=bounds.audited_keys)
+                },
+                threads=bounds.threads,
+                seconds=ends_at - self.clock(),
+                sharing=sharing,
+                clock=self.clock,
+            )
+        samples = () if tree is None else _queue_samples(tree, found, audited.answers, now)
+        fleet: _Fleet | None = found.answers.get(_WORKERS)
+        hosts = _Hosts()
+        failures = _failures(found, audited, queue_keys)
+        if tree is not None and fleet is not None:
+            waiting = [one.queue_key for one in samples if one.depth and one.depth.deferred]
+            tenants = rotated(sorted(tree.bizs), now)
+            call: Callable[[], _Hosts] = partial(
+                self._hosts, waiting, fleet.heartbeats, tenants, watched, now
+            )
+            asked = gather(
+                {_HOSTS: call}, threads=1, seconds=bounds.hosts_seconds, clock=self.clock
+            )
+            hosts = asked.answers.get(_HOSTS, hosts)
+            failures += asked.failures.items()
+        items, requests = found.answers.get(_ORPHANED, (None, None))
+        parts = _parts(found, comparable(now, before), stage.thresholds)
+        return Sample(
+            at=now,
+            took_seconds=max(0.0, self.clock() - began),
+            revision="" if tree is None else tree.revision,
+            queues=samples,
+            hosts=tuple(hosts.hosts),
+            hosts_seen=hosts.seen,
+            hosts_throttled=hosts.throttled,
+            workers=None if fleet is None else fleet.sample,
+            fleet=fleet_of(samples),
+            parts=parts,
+            config_refused=config_refused,
+            stray_items=items,
+            stray_requests=requests,
+            ticked=found.answers.get(_TICKS),
+            unplaced=_unplaced(tree, found),
+            unread=(
+                *(_unread(what, failure) for what, failure in failures),
+                *(each for part in parts for each in unwatched(part, stage.monitor.unwatched)),
+            ),
         )
-        asked = gather({_HOSTS: look}, threads=1, seconds=bounds.hosts_seconds, clock=clock)
-        shown = asked.answers.get(_HOSTS, shown)
-        failures += asked.failures.items()
-    items, requests = found.answers.get(_ORPHANED, (None, None))
-    parts = _parts(
-        found, comparable(now, before), Thresholds() if tree is None else tree.stage.thresholds
-    )
-    borne = () if tree is None else tree.stage.monitor.unwatched
-    return Sample(
-        at=now,
-        took_seconds=max(0.0, clock() - began),
-        revision="" if tree is None else tree.revision,
-        queues=samples,
-        hosts=tuple(shown.hosts),
-        hosts_seen=shown.seen,
-        hosts_throttled=shown.throttled,
-        workers=None if fleet is None else fleet.sample,
-        fleet=queues.fleet_of(samples),
-        parts=parts,
-        config_refused=config_refused,
-        stray_items=items,
-        stray_requests=requests,
-        ticked=found.answers.get(_TICKS),
-        unplaced=_unplaced(tree, found),
-        unread=(
-            *(_unread(what, failure) for what, failure in failures),
-            *(each for part in parts for each in unwatched(part, borne)),
-        ),
-    )
 
+    def _calls(self, tree: Tree, now: datetime) -> dict[Asked, Callable[[], Any]]:
+        """Return the calls, the most important first: those without time are left out at the end.
 
-def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Callable[[], Any]]:
-    """What is asked, the most telling first: what there is no time for is left out from the end.
+        The ledgers at the end are others each minute, so it is never the same ones.
+        """
+        calls: dict[Asked, Callable[[], Any]] = {
+            _WORKERS: partial(self._workers, tree),
+            _QUEUES: partial(self._read_queues, tree, now),
+            _ORPHANED: partial(self.orphaned, tree, now),
+            _TICKS: self.ticked,
+        }
+        if tree.stage.bidding is not None:
+            calls[_UNPLACED] = partial(self.unplaced, now, tree.stage.bidding)
+        beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
+        for key in tree.queues():
+            beside[nodes_of(tree, key)].append(key)
+        for keys in beside.values():
+            for key in rotated(keys, now):
+                _, biz = biz_of(tree, key.tenant, key.biz)
+                calls[key] = partial(self._book, key, biz, now)
+        return calls
 
-    Of lanes those are at the end that another minute begins with, so it is never the same ones.
-    """
-    calls: dict[Asked, Callable[[], Any]] = {
-        _WORKERS: partial(_workers, ports, tree),
-        _QUEUES: partial(_read_queues, ports, tree, now),
-        _ORPHANED: partial(ports.orphaned, tree, now),
-        _TICKS: ports.ticked,
-    }
-    if tree.stage.bidding is not None:
-        calls[_UNPLACED] = partial(ports.unplaced, now, tree.stage.bidding)
-    beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
-    for queue_key in tree.queues():
-        beside[nodes_of(tree, queue_key)].append(queue_key)
-    for queues_there in beside.values():
-        for queue_key in rotated(queues_there, now):
-            _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-            calls[queue_key] = partial(_book, ports, queue_key, biz, now)
-    return calls
+    def _workers(self, tree: Tree) -> _Fleet:
+        heartbeats = self.detector.heartbeats()
+        count = headcount(
+            heartbeats,
+            tree.stage.detector,
+            present=len(self.workers.live()),
+            target=self.decided(),
+            pools=self.pools(),
+        )
+        return _Fleet(heartbeats, count)
+
+    def _read_queues(self, tree: Tree, now: datetime) -> dict[QueueKey, _Queue]:
+        """Read each queue key; those whose part of Redis is away are left out."""
+        each, every = tree.queues(), every_queue(tree)
+        depths: defaultdict[str, list[Depth]] = defaultdict(list)
+        loads: defaultdict[str, list[Load]] = defaultdict(list)
+        for key, depth, load in zip(
+            every, self.queue.depths(every), self.queue.loads(every, now), strict=True
+        ):
+            depths[key.path].append(depth)
+            loads[key.path].append(load)
+        found: dict[QueueKey, _Queue] = {}
+        for key, counted in zip(each, self.overview.counts(each), strict=True):
+            depth, load = together(depths[key.path]), at_hand(loads[key.path])
+            if counted is not None and not (depth.away or load.away):
+                found[key] = _Queue(depth, load, *counted)
+        return found
+
+    def _book(self, key: QueueKey, biz: Biz, now: datetime) -> _Book:
+        totals = self.ledgers.totals(key, biz, now)
+        try:
+            return _Book(totals, self.store.record_count(key, biz))
+        except Exception as error:  # noqa: BLE001  the ledger tells more
+            return _Book(totals, why_no_records=error)
+
+    def _audit(self, tree: Tree, key: QueueKey, now: datetime, ends_at: float) -> Ledger:
+        """Return the ledger with every term counted, within the time that is left."""
+        _, biz = biz_of(tree, key.tenant, key.biz)
+        left = max(_SHORTEST_SECONDS, ends_at - self.clock())
+        return self.ledgers.audit(key, biz, now, within_seconds=left)
+
+    def _hosts(
+        self,
+        waiting: Sequence[QueueKey],
+        heartbeats: Sequence[WorkerHeartbeats],
+        tenants: Sequence[str],
+        watched: Sequence[str],
+        now: datetime,
+    ) -> _Hosts:
+        """Sample hosts in trouble, others first each minute, busy ones, and the watched besides."""
+        deferred = self.overview.waiting_hosts(waiting, WAITING_EACH) if waiting else []
+        known, asked_of = set(watched), tenants[:TROUBLED_PLACES]
+        troubled = self.hosts.troubled(asked_of, TROUBLED_EACH + len(known))
+        waits = [one for of_queue in deferred for one in of_queue]
+        new = [[one for one in rotated(names, now) if one not in known] for names in troubled]
+        names, counts = candidates(heartbeats, waits, new)
+        asked = list(dict.fromkeys([*names, *watched]))
+        states = self.hosts.states(asked) if asked else []
+        met_by = {host: who for who, met in zip(asked_of, troubled, strict=True) for host in met}
+        samples = [
+            host_sample(state, counts[state.host], met_by.get(state.host, "")) for state in states
+        ]
+        throttled = sum(one.throttled for one in samples)
+        return _Hosts(shown(samples, watched=known), len(samples), throttled)
 
 
 def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJob, ...] | None:
@@ -279,106 +341,17 @@ def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJ
     return None if jobs is None else tuple(jobs)
 
 
-def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
-    heartbeats = ports.detector.heartbeats()
-    present = len(ports.workers.live())
-    count = headcount(
-        heartbeats,
-        tree.stage.detector,
-        present=present,
-        target=ports.decided(),
-        pools=ports.pools(),
-    )
-    return _Fleet(heartbeats, count)
-
-
-def _read_queues(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[QueueKey, _Queue]:
-    """Of each lane; those whose part of Redis is away are not in it."""
-    each = tree.queues()
-    every = every_queue(tree)
-    depths: defaultdict[str, list[Depth]] = defaultdict(list)
-    loads: defaultdict[str, list[Load]] = defaultdict(list)
-    for queue_key, depth, load in zip(
-        every, ports.queue.depths(every), ports.queue.loads(every, now), strict=True
-    ):
-        depths[queue_key.path].append(depth)
-        loads[queue_key.path].append(load)
-    found: dict[QueueKey, _Queue] = {}
-    for queue_key, counted in zip(each, ports.overview.counts(each), strict=True):
-        depth, load = together(depths[queue_key.path]), at_hand(loads[queue_key.path])
-        if counted is not None and not (depth.away or load.away):
-            found[queue_key] = _Queue(depth, load, *counted)
-    return found
-
-
-def _book(ports: SamplingPorts, queue_key: QueueKey, biz: Biz, now: datetime) -> _Book:
-    totals = ports.ledgers.totals(queue_key, biz, now)
-    try:
-        return _Book(totals, ports.store.record_count(queue_key, biz))
-    except Exception as error:  # noqa: BLE001  the ledger tells more
-        return _Book(totals, why_no_records=error)
-
-
-def _audit(
-    ports: SamplingPorts,
-    tree: Tree,
-    queue_key: QueueKey,
-    now: datetime,
-    ends_at: float,
-    clock: Callable[[], float],
-) -> Ledger:
-    """The ledger with every term counted, or nothing once the look is over."""
-    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-    left = max(_SHORTEST_SECONDS, ends_at - clock())
-    return ports.ledgers.audit(queue_key, biz, now, within_seconds=left)
-
-
-def _hosts(
-    ports: SamplingPorts,
-    waiting: Sequence[QueueKey],
-    heartbeats: Sequence[WorkerHeartbeats],
-    tenants: Sequence[str],
-    watched: Sequence[str],
-    now: datetime,
-) -> _Throughput:
-    """Hosts worth showing. Each minute others in trouble come first, and the watched besides."""
-    deferred = ports.overview.waiting_hosts(waiting, hosts.WAITING_EACH) if waiting else []
-    known, asked_of = set(watched), tenants[: hosts.TROUBLED_PLACES]
-    troubled = ports.hosts.troubled(asked_of, hosts.TROUBLED_EACH + len(known))
-    waits = [one for of_queue in deferred for one in of_queue]
-    new = [[one for one in rotated(names, now) if one not in known] for names in troubled]
-    names, counts = hosts.candidates(heartbeats, waits, new)
-    asked = list(dict.fromkeys([*names, *watched]))
-    states = ports.hosts.states(asked) if asked else []
-    met_by = {host: tenant for tenant, met in zip(asked_of, troubled, strict=True) for host in met}
-    samples = [
-        hosts.host_sample(state, counts[state.host], met_by.get(state.host, "")) for state in states
-    ]
-    return _Throughput(
-        hosts.shown(samples, watched=known),
-        len(samples),
-        sum(one.throttled for one in samples),
-    )
-
-
-def _queues(
+def _queue_samples(
     tree: Tree, found: Gathered[Asked, Any], audited: Mapping[Asked, Ledger], now: datetime
 ) -> tuple[QueueSample, ...]:
-    read_queues: Mapping[QueueKey, _Queue] = found.answers.get(_QUEUES, {})
+    queues, answers = found.answers.get(_QUEUES, {}), found.answers
     return tuple(
-        _queue_key(
-            tree,
-            queue_key,
-            read_queues.get(queue_key),
-            found.answers.get(queue_key),
-            audited.get(queue_key),
-            now,
-        )
-        for queue_key in tree.queues()
+        _queue_sample(tree, key, queues.get(key), answers.get(key), audited.get(key), now)
+        for key in tree.queues()
     )
 
 
-def _queue_key(
+def _queue_sample(
     tree: Tree,
     queue_key: QueueKey,
     queue: _Queue | None,
@@ -429,24 +402,23 @@ def _queue_key(
 def _parts(
     found: Gathered[Asked, Any], before: Sample | None, thresholds: Thresholds
 ) -> tuple[NodeHealth, ...]:
-    """Redis and the nodes; one that took too long is down, for whoever waits for it."""
-    looks = [look for look in found.answers.values() if isinstance(look, NodeHealth)]
+    """Judge Redis and the nodes; one that took too long is down."""
+    nodes = [node for node in found.answers.values() if isinstance(node, NodeHealth)]
     for key, failure in found.failures.items():
         if isinstance(key, tuple):
             part, name = key
-            looks.append(NodeHealth(part=part, name=name, up=False, error=in_words(failure)))
+            nodes.append(NodeHealth(part=part, name=name, up=False, error=in_words(failure)))
     # Redis first, then the nodes by name: a stable order.
-    looks.sort(key=lambda look: (look.part != "redis", look.name))
+    nodes.sort(key=lambda node: (node.part != "redis", node.name))
     earlier = {} if before is None else {(each.part, each.name): each for each in before.parts}
-    return tuple(judged(look, earlier.get((look.part, look.name)), thresholds) for look in looks)
+    return tuple(judged(node, earlier.get((node.part, node.name)), thresholds) for node in nodes)
 
 
 def _failures(
-    found: Gathered[Asked, Any], audited: Gathered[Asked, Ledger], tree: Tree | None
+    found: Gathered[Asked, Any], audited: Gathered[Asked, Ledger], each: Sequence[QueueKey]
 ) -> list[tuple[str, Exception | str]]:
-    """What could not be read; parts that are down have their own entries."""
+    """List what could not be read; parts that are down have their own entries."""
     failures: list[tuple[str, Exception | str]] = []
-    each = () if tree is None else tree.queues()
     if away := len(each) - len(found.answers.get(_QUEUES, each)):
         failures.append((f"queues of {away} bizs", "their node of the Redis cluster is away"))
     failures += [(key, why) for key, why in found.failures.items() if isinstance(key, str)]

@@ -1,19 +1,20 @@
-"""Looking at Redis and the MongoDB nodes (SPEC.md A11): figures, and whether they answer at all."""
+"""The health of Redis and the MongoDB nodes (SPEC.md A11): whether they answer, and figures."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.mongo.connection import MongoNodes, border
 from crawlfleet.kernel.redis.connection import RedisConnection
+from crawlfleet.monitoring.models import Figures, number
 from crawlfleet.requests.queue.stats import NodeHealth
 
 if TYPE_CHECKING:
     from redis import Redis
-
-    from crawlfleet.monitoring.store_figures import Figures
 
 
 log = logging.getLogger(__name__)
@@ -24,9 +25,9 @@ _REDIS: Final = "redis"
 
 
 class PartHealth:
-    """ports.Health over the stage's Redis and its nodes.
+    """The health of the stage's Redis and its MongoDB nodes.
 
-    The router only asks whether they answer: what reads figures is imported by who reads them.
+    The router only asks whether they answer: what reads MongoDB's figures is imported where used.
     """
 
     def __init__(
@@ -36,24 +37,27 @@ class PartHealth:
         self._nodes = nodes
         self._names = names
 
-    def look(self) -> Iterator[NodeHealth]:
-        """Each part, one after the other."""
-        for look in self.looks().values():
-            yield look()
+    def read(self) -> Iterator[NodeHealth]:
+        """Check each part, one after the other."""
+        for check in self.checks().values():
+            yield check()
 
-    def looks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
-        """See ports.Health.looks."""
+    def checks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
+        """Return one check by part and node; they may run at the same time.
+
+        None raises: a part that is down has an entry that says so. Each ends within ten seconds.
+        """
         found = {
-            ("redis", name): partial(_look, "redis", name, figures)
-            for name, figures in self._redis_looks().items()
+            ("redis", name): partial(_check, "redis", name, figures)
+            for name, figures in self._redis_checks().items()
         }
         for node in self._nodes_known():
             figures = partial(self._node_figures, node)
-            found["mongodb", node] = partial(_look, "mongodb", node, figures)
+            found["mongodb", node] = partial(_check, "mongodb", node, figures)
         return dict(found)
 
     def answers(self) -> dict[str, str]:
-        """``ok`` or not, by part; quick enough for a health check.
+        """Return ``ok`` or not, by part; quick enough for a health check.
 
         Anybody may ask that, so the reason, which names addresses, goes to the log.
         """
@@ -68,32 +72,27 @@ class PartHealth:
         except CrawlfleetError:  # no configuration yet: nobody knows of nodes, Redis there may be
             return ()
 
-    def _redis_looks(self) -> "dict[str, Callable[[], Figures]]":
-        """One for each server that has keys. A single one is called ``redis``, wherever it is."""
+    def _redis_checks(self) -> dict[str, Callable[[], Figures]]:
+        """Return a check of each server that has keys; a single one is called ``redis``."""
         try:
             nodes = self._redis.nodes()
         except CrawlfleetError as error:
             return {_REDIS: partial(_raise, error)}
         if len(nodes) == 1:
-            return {_REDIS: partial(self._redis_figures, nodes[0][1])}
-        return {name: partial(self._redis_figures, client) for name, client in nodes}
-
-    def _redis_figures(self, client: "Redis") -> "Figures":
-        from crawlfleet.monitoring import redis as redis_figures
-
-        return redis_figures.look(self._redis, client)
+            return {_REDIS: partial(redis_figures, self._redis, nodes[0][1])}
+        return {name: partial(redis_figures, self._redis, client) for name, client in nodes}
 
     def _ping(self, node: str) -> None:
         with border(PING_SECONDS):
             self._nodes.client(node).admin.command("ping")
 
-    def _node_figures(self, node: str) -> "Figures":
+    def _node_figures(self, node: str) -> Figures:
         from crawlfleet.monitoring import mongo as mongo_figures
 
-        return mongo_figures.look(self._nodes.client(node))
+        return mongo_figures.mongo_figures(self._nodes.client(node))
 
 
-def _look(part: str, name: str, ask: Callable[[], "Figures"]) -> NodeHealth:
+def _check(part: str, name: str, ask: Callable[[], Figures]) -> NodeHealth:
     try:
         figures = ask()
     except CrawlfleetError as error:
@@ -108,14 +107,89 @@ def _look(part: str, name: str, ask: Callable[[], "Figures"]) -> NodeHealth:
     )
 
 
-def _raise(error: CrawlfleetError) -> "Figures":
+def _raise(error: CrawlfleetError) -> Figures:
     raise error
 
 
-def _state(part: str, look: Callable[[], object]) -> str:
+def _state(part: str, ask: Callable[[], object]) -> str:
     try:
-        look()
+        ask()
     except CrawlfleetError as error:
         log.warning("a part is not well", extra={"part": part, "reason": str(error)})
         return "does not answer" if error.retryable else "is not set up"
     return "ok"
+
+
+#: Round trips that are measured, an odd number: one slow one does not move their median.
+PINGS: Final = 5
+#: Entries of the slow log that are read; it keeps 128 by default.
+SLOW_LOG: Final = 128
+#: Age in seconds up to which a slow command counts.
+RECENT_SECONDS: Final = 60
+
+#: Figures of one INFO, whole or missing together.
+_OF_INFO: Final = (
+    metric_names.MEMORY_BYTES,
+    metric_names.MEMORY_RATIO,
+    metric_names.CONNECTIONS,
+    metric_names.CONNECTIONS_RATIO,
+    metric_names.EVICTED_KEYS,
+    metric_names.OPERATIONS,
+    metric_names.REPLICAS,
+    metric_names.LINK_DOWN,
+)
+
+
+def redis_figures(redis: RedisConnection, client: "Redis") -> Figures:
+    """Read the figures of a server that answers; ``client`` is one of ``redis.nodes()``.
+
+    Raises:
+        StoreUnavailableError: it does not answer a PING.
+    """
+    figures = Figures()
+    figures.put(metric_names.LATENCY, _latency(redis, client))
+    figures.ask(_OF_INFO, lambda: read_info(figures, _info(redis, client)))
+    figures.ask((metric_names.SLOW_OPERATIONS,), lambda: _slow(figures, redis, client))
+    return figures
+
+
+def read_info(figures: Figures, info: dict[str, Any]) -> None:
+    """Read the figures of an INFO. Without ``maxmemory`` the limit is the machine's memory."""
+    used = number(info, "used_memory")
+    figures.put(metric_names.MEMORY_BYTES, used)
+    limit = number(info, "maxmemory") or number(info, "total_system_memory")
+    figures.share(metric_names.MEMORY_RATIO, used, limit)
+    clients = number(info, "connected_clients")
+    figures.put(metric_names.CONNECTIONS, clients)
+    figures.share(metric_names.CONNECTIONS_RATIO, clients, number(info, "maxclients"))
+    figures.put(metric_names.EVICTED_KEYS, number(info, "evicted_keys"))
+    figures.put(metric_names.OPERATIONS, number(info, "instantaneous_ops_per_sec"))
+    figures.put(metric_names.REPLICAS, number(info, "connected_slaves"))
+    replica = number(info, "role") in {"slave", "replica"}
+    down = replica and number(info, "master_link_status") != "up"
+    figures.put(metric_names.LINK_DOWN, int(down))
+
+
+def _latency(redis: RedisConnection, client: "Redis") -> float:
+    """Measure a round trip in seconds; the first may open a connection and does not count."""
+    took = []
+    with redis.translated():
+        for _ in range(PINGS + 1):
+            began = time.perf_counter()
+            client.ping()
+            took.append(time.perf_counter() - began)
+    return sorted(took[1:])[PINGS // 2]
+
+
+def _info(redis: RedisConnection, client: "Redis") -> dict[str, Any]:
+    with redis.translated():
+        return dict(client.info())
+
+
+def _slow(figures: Figures, redis: RedisConnection, client: "Redis") -> None:
+    """Count commands that the slow log got within the last minute, by the server's clock."""
+    with redis.translated():
+        entries = client.slowlog_get(SLOW_LOG)
+        now, _ = client.time()
+    recent = [entry for entry in entries if now - entry["start_time"] <= RECENT_SECONDS]
+    figures.put(metric_names.SLOW_OPERATIONS, len(recent))

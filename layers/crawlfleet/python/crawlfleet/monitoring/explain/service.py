@@ -8,7 +8,10 @@ next. Redis away takes some of these facts with it, never the explanation.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from crawlfleet.config.documents.biz import Biz, DetectorLimits, Tree
 from crawlfleet.config.lookup import biz_of, queue_key_of
@@ -21,11 +24,59 @@ from crawlfleet.kernel.ids import FINAL_STATES, State, parse_id
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.monitoring.explain.models import Explanation, Fact, Standing, Step, StepKind
 from crawlfleet.requests.models import Event, Tracked
 from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.queue import RedisQueue
+
+#: What facts are made of.
+Fact = str | int | float | bool | None
+
+
+class StepKind(StrEnum):
+    """What a step is about: the request itself, its whole lane, a seed or a visit of its URL."""
+
+    REQUEST = "request"
+    QUEUE_KEY = "lane"
+    SEED = "seed"
+    VISIT = "visit"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision. ``state`` is what the request became by it; None where it stayed as it was."""
+
+    at: datetime
+    kind: StepKind
+    by: str
+    why: str
+    state: int | None = None
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request stands now: a sentence for people, its facts for programs."""
+
+    sentence: str
+    facts: dict[str, Fact]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps in the order of time; ``missing`` says what of the chain is not kept."""
+
+    tracked: Tracked
+    steps: tuple[Step, ...]
+    standing: Standing
+    missing: str | None = None
+
+
+class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The same of a URL: of its seeds, their last request and its page. ``keys`` are in hex."""
+
+    url: str
+    keys: tuple[str, ...]
+    steps: tuple[Step, ...]
+    standing: Standing
+    missing: str | None = None
+
 
 #: Changes of state that the stores keep of a request, beside its submission.
 KEPT_EVENTS: Final = 50

@@ -31,15 +31,16 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.urls import host_of, origin_of, problem_with
 from crawlfleet.kernel.validation import named
-from crawlfleet.monitoring.explain.models import (
+from crawlfleet.monitoring.explain.service import (
+    ExplainingPorts,
     Explanation,
     Fact,
     Standing,
     Step,
     StepKind,
     UrlExplanation,
+    explain,
 )
-from crawlfleet.monitoring.explain.service import ExplainingPorts, explain
 from crawlfleet.requests.models import Visit
 
 T = TypeVar("T")
