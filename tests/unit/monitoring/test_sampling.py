@@ -7,7 +7,7 @@ import pytest
 from tests.kit.config import BizThresholds
 from tests.kit.fleet import WorkerStatus
 from tests.kit.kernel import QueueKey
-from tests.kit.monitoring import Bounds, QueueSample, Sample, sample
+from tests.kit.monitoring import Bounds, QueueSample, Sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
 from tests.kit.worlds.doubles import Broken, Failing

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.usage import RunUsage
     from crawlfleet.monitoring.explain.service import ExplainingPorts
     from crawlfleet.monitoring.explain.urls import UrlPorts
-    from crawlfleet.monitoring.fleet_view import HostPorts
+    from crawlfleet.monitoring.fleet_view import HostsOfBizs
     from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
     from crawlfleet.monitoring.models import Vitals
-    from crawlfleet.monitoring.sampler import SamplingPorts
+    from crawlfleet.monitoring.sampler import Sampler
     from crawlfleet.requests.dead_letters.service import DeadLetters
     from crawlfleet.requests.submission.service import Submissions, Tracking
 
@@ -81,9 +81,9 @@ class Context(Protocol):
     @property
     def detector(self) -> "RedisFailureDetector": ...
     @property
-    def hosts(self) -> "HostPorts": ...
+    def hosts(self) -> "HostsOfBizs": ...
     @property
-    def sampling(self) -> "SamplingPorts": ...
+    def sampling(self) -> "Sampler": ...
     @property
     def incidents(self) -> "MongoIncidentBook": ...
 

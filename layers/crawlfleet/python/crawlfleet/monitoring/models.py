@@ -1,4 +1,4 @@
-"""The monitor's values: a sample of everything, and figures of its parts (SPEC.md A10, A11, C6, D11).
+"""The monitor's values: a sample of everything, figures of its parts (SPEC.md A10, A11, C6, D11).
 
 :mod:`crawlfleet.monitoring.sampler` makes a sample. Metrics, incidents and the wanted number of
 workers are worked out from it alone, so that all speak of the same moment. Whatever could not be

@@ -32,7 +32,7 @@ from crawlfleet.fleet.models import (
     WorkersSample,
 )
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
-from crawlfleet.fleet.status import fleet_of, headcount, is_late
+from crawlfleet.fleet.status import finish_seconds, fleet_of, headcount, is_late
 from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
@@ -394,7 +394,7 @@ def _queue_sample(
         submitted_seconds=before(queue.submitted, second),
         processed_seconds=before(queue.processed, second),
         retries=depth.delayed,
-        finish_seconds=queues.finish_seconds(depth.queued, processed.per_60s),
+        finish_seconds=finish_seconds(depth.queued, processed.per_60s),
         late=late,
     )
 
