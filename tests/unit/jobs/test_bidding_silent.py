@@ -9,7 +9,7 @@ from tests.kit.apps import unplaced_jobs
 from tests.kit.bidding import EVERY
 from tests.kit.config import PoolLimits
 from tests.kit.fleet import Remaining
-from tests.kit.incidents import Kind, judge
+from tests.kit.incidents import Kind, evaluate
 from tests.kit.jobs import JobState
 from tests.kit.worlds.bidding import GB, TERMS, Fleet
 from tests.kit.worlds.monitoring import sample
@@ -123,7 +123,7 @@ def found(fleet):
     """What the monitor finds of jobs."""
     world = fleet.world
     seen = sample(world, unplaced=lambda now, terms: unplaced_jobs(world.jobs, now, terms))
-    every = judge(seen, None, world.tree).findings
+    every = evaluate(seen, None, world.tree).findings
     return [finding for finding in every if finding.kind is Kind.JOB_UNPLACED]
 
 
