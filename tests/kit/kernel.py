@@ -43,7 +43,7 @@ from crawlfleet.kernel.errors import (
     UnwantedTypeError,
     WorkerNumbersExhaustedError,
 )
-from crawlfleet.kernel.fairness import TICK, FairQueue, from_elsewhere, rotated
+from crawlfleet.kernel.fairness import TICK, FairQueue, rotated
 from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,
     SEQUENCE_BITS,

@@ -96,7 +96,7 @@ class Parts:
             services.clock,
             name,
             session.threaded,
-            services.pauses.turn,
+            services.pauses.slot,
             services.steady,
             on_the_way_seconds,
         )

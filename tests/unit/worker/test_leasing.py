@@ -53,7 +53,7 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
             return getattr(world.store, name)
 
     limits = world.tree.stage.fleet
-    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(index=1e-9))
+    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(redis=1e-9))
     leased = in_flight(mine, BIZS)
     assert len(leased) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
@@ -95,7 +95,7 @@ def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_froz
     """Others may have done it all since the truth was asked: the lease would be nobody's."""
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
-    mine = Parts(world, pauses=Pauses(true=0.0))
+    mine = Parts(world, pauses=Pauses(trusted=0.0))
     leased = in_flight(mine)
     world.queue.flush()
 

@@ -108,7 +108,7 @@ def test_a_redirect_to_a_host_without_a_slot_gives_up_after_its_patience(world, 
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable
-    assert sum(clock.slept) <= PAUSES.turn
+    assert sum(clock.slept) <= PAUSES.slot
 
 
 def test_a_page_that_is_another_workers_by_now_is_not_asked_for(world):
@@ -166,7 +166,7 @@ def test_a_page_is_asked_for_after_its_sites_robots_txt(world):
 
 def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world):
     """Of a host that takes one at a time it has the one permit already."""
-    world.pace(turn=0.0)
+    world.pace(slot=0.0)
     polite(world, per_second=1_000, concurrency=1)
     for _ in range(20):
         slow = HostReport(

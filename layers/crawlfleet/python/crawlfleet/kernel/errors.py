@@ -3,45 +3,21 @@
 ::
 
     CrawlfleetError
-    ├─ RejectedError          the caller must change something
-    │  ├─ InvalidRequestError     a field is wrong; ``problems`` names each
-    │  ├─ UnknownBizError         no such biz in this tenant's configuration
-    │  ├─ UnknownTenantError      the API key belongs to no tenant
-    │  ├─ NotOperatorError        the tenant may not see what concerns all tenants
-    │  ├─ UnknownRuleError        the biz has no rule of that name
-    │  ├─ NotFoundError           no request, schedule or route under that name
-    │  ├─ ConflictError           the thing is in a state that forbids the change
-    │  ├─ KeyReusedError          the idempotency key stands for another submission
-    │  ├─ BacklogFullError        the biz has as much as it may: come back later
-    │  └─ QuotaExceededError      the tenant has used up what it was given
-    ├─ FetchError             the web's answer
-    │  ├─ FetchTimeoutError*      connecting, the first byte or the whole took too long
-    │  ├─ ConnectFailedError*     name resolution, connection or TLS failed
-    │  ├─ NoProxyError*           the pool to leave through has no proxies: nothing was asked for
-    │  ├─ ThrottledError*         429 or 503; ``retry_after_seconds`` when the site said so
-    │  ├─ ServerFaultError*       any other 5xx, or an answer that is no HTTP
-    │  ├─ PageGoneError           404 or 410, or any other 4xx: asking again will not help
-    │  ├─ RobotsDeniedError       the site asks not to be crawled here
-    │  ├─ RobotsUnknownError*     the site's robots.txt cannot be read now
-    │  ├─ AddressRefusedError     the name leads to an address this stage forbids
-    │  ├─ TooLargeError           the body, or the way to it, is longer than the biz allows
-    │  └─ UnwantedTypeError       the page is of a media type that the biz does not read
-    ├─ ExtractError           the rule could not read the page; the page is kept
-    ├─ LeaseLostError         another worker owns the request now: stop, write nothing
-    ├─ StoreError             MongoDB, Redis or another part behind a port
-    │  ├─ StoreUnavailableError*  no answer in time; trying again may help
-    │  │  └─ ConsumersBusyError*      all consumers are at work, none can be asked
-    │  ├─ LimitRefusedError       the account has no such concurrency to give
-    │  ├─ MessageRefusedError     the message is not one that can be sent; others may be
-    │  └─ StoreConflictError      the stored state is not the expected one
-    ├─ IdsError               no ids can be issued
-    │  ├─ WorkerNumbersExhaustedError*  all worker numbers are leased
-    │  └─ ClockSteppedBackError*        the clock is behind ids already issued
-    └─ ConfigError            wrong settings: refused whole, all mistakes at once
-       └─ NoConfigurationError     nothing was pushed yet: there is nothing to do
+    ├─ RejectedError   the caller must change something: InvalidRequest, UnknownBiz, UnknownTenant,
+    │                  NotOperator, UnknownRule, NotFound, Conflict, KeyReused, BacklogFull,
+    │                  QuotaExceeded
+    ├─ FetchError      the web's answer: FetchTimeout*, ConnectFailed*, NoProxy*, Throttled*,
+    │                  ServerFault*, PageGone, RobotsDenied, RobotsUnknown*, AddressRefused,
+    │                  TooLarge, UnwantedType
+    ├─ ExtractError    the rule could not read the page; the page is kept
+    ├─ LeaseLostError  another worker owns the request now: stop, write nothing
+    ├─ StoreError      MongoDB, Redis or AWS: StoreUnavailable*, of it ConsumersBusy*, LimitRefused,
+    │                  MessageRefused, StoreConflict
+    ├─ IdsError        no ids can be issued: WorkerNumbersExhausted*, ClockSteppedBack*
+    └─ ConfigError     wrong settings: refused whole, all errors at once; NoConfiguration
 
-``*`` marks what is worth another try: ``retryable`` is true there. Retry policy reads that
-attribute and nothing else; no message is ever searched.
+Each of these names ends in ``Error``. ``*`` marks what is worth another try: ``retryable`` is true
+there. Retry policy reads that attribute and nothing else; no message is ever searched.
 """
 
 from collections.abc import Iterable
@@ -54,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One mistake: where it is (``urls[3].url``) and what is wrong with it."""
+    """One validation error: where it is (``urls[3].url``) and what is wrong with it."""
 
     field: str
     message: str
@@ -291,7 +267,7 @@ class ClockSteppedBackError(IdsError):
 
 
 class ConfigError(CrawlfleetError):
-    """Wrong settings. Nothing of them is in force; ``problems`` names every mistake."""
+    """Wrong settings. Nothing of them is in force; ``problems`` names every error."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

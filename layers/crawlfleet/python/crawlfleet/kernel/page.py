@@ -1,4 +1,4 @@
-"""A page as the web gave it, and of an answer that failed what people need to find out why."""
+"""A page as the web gave it, and what is kept of an answer that failed."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content_type(self) -> str:
-        """``Content-Type`` in lower case with its parameters, or an empty string."""
+        """Return ``Content-Type`` in lower case with its parameters, or an empty string."""
         return self.headers.get("content-type", "").lower()
 
 
@@ -27,7 +27,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 SAMPLE_BYTES: Final = 2_000
 #: Response headers that tell why a page was not given, or by whom. Never a cookie or a credential.
 INFORMATIVE_HEADERS: Final = frozenset(
-    {
+    [
         "age",
         "allow",
         "cache-control",
@@ -53,7 +53,7 @@ INFORMATIVE_HEADERS: Final = frozenset(
         "x-ratelimit-reset",
         "x-request-id",
         "x-robots-tag",
-    }
+    ]
 )
 _LONGEST_HEADER: Final = 500
 _LONGEST_URL: Final = 2_000
@@ -78,7 +78,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def of(
         cls, url: str, status: int, headers: Mapping[str, str], seconds: float, body: bytes = b""
     ) -> "Answer":
-        """What is kept of an answer whose ``headers`` have lower-case names.
+        """Keep what matters of an answer whose ``headers`` have lower-case names.
 
         >>> Answer.of("http://me:pw@a.example/", 404, {"set-cookie": "x", "server": "y"}, 1)
         Answer(url='http://a.example/', status=404, headers={'server': 'y'}, seconds=1, sample=b'')
@@ -97,14 +97,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of_page(cls, page: Page) -> "Answer":
-        """A page that came but could not be read."""
+        """Keep what matters of a page that came but could not be read."""
         return cls.of(page.url, page.status, page.headers, page.seconds, page.body)
 
     def facts(self) -> "Answer":
-        """The answer without its sample."""
+        """Return the answer without its sample."""
         return msgspec.structs.replace(self, sample=b"")
 
 
 def _plain(text: str, length: int) -> str:
-    """Text that every store can take, bounded, without credentials in a URL."""
+    """Return text that every store can take, bounded, without credentials in a URL."""
     return _CREDENTIALS.sub("", text)[:length].encode(errors="replace").decode()

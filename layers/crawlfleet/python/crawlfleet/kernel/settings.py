@@ -1,4 +1,4 @@
-"""Where things are: the environment variables as typed settings, all mistakes at once.
+"""The environment variables as typed settings, all errors at once.
 
 The environment says where, the config centre says how. Each function names what it needs and is
 refused at its first call, whole, when something of that is missing or wrong. This is the only file
@@ -47,25 +47,13 @@ class Need(StrEnum):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The environment of one function. What was not needed and not set is empty or None.
 
-    Attributes:
-        stage: Name of the stage.
-        log_level: One of :data:`LOG_LEVELS`.
-        redis_url: ``redis://`` or ``rediss://``, without a password; in cluster mode
-            ``redis+cluster://`` or ``rediss+cluster://``, any node or the configuration endpoint.
-        redis_secret: Secrets Manager id of the Redis AUTH token; None where Redis asks for none.
-        node_secret_template: Secrets Manager id of a node's MongoDB URI, with ``{node}`` in it.
-        consumer_function: Name or ARN of the consumer.
-        consumer_ceiling: Most invocations of it at once that the stage may be given.
-        id_issuer_function: Name or ARN of the id-issuer.
-        default_api_key_id: API key id of the default tenant, if there is such a key.
-        people_topic: ARN of the SNS topic for people; None where nobody is told.
-        phones_topic: ARN of the SNS topic for phones; None likewise.
-        machines_topic: ARN of the SNS topic for machines; None likewise.
-        scrapy_packages: Packages of the operator whose Scrapy spiders may be named.
-        pools: The pools beside the usual one; none where a stage has no others.
-        pool: The one that this consumer belongs to.
-        source_address: By which of the machine's addresses downloads leave; None for any.
-        home_region: Where parameters and secrets are; None where they are in the function's region.
+    ``redis_url`` has no password, and is ``redis+cluster://`` or ``rediss+cluster://`` in cluster
+    mode. ``redis_secret`` and ``node_secret_template`` (with ``{node}`` in it) are ids of Secrets
+    Manager. Functions are names or ARNs, ``consumer_ceiling`` is the most invocations of the
+    consumer at once that the stage may be given. Topics are ARNs of SNS, None where nobody is told.
+    ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
+    the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
+    ``home_region`` has parameters and secrets; None is the function's own.
     """
 
     stage: str
@@ -98,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reader = _Reader(os.environ if environment is None else environment)
         wanted = frozenset(needs)
         settings = cls(
-            stage=reader.read(names.ENV_STAGE, _stage_error, needed=True),
+            stage=reader.read(names.ENV_STAGE, _is(_STAGE, "stage name"), needed=True),
             log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_error) or "INFO",
             redis_url=reader.read(
                 names.ENV_REDIS_URL, _redis_url_error, needed=Need.REDIS in wanted
@@ -108,23 +96,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 names.ENV_NODE_SECRET, _template_error, needed=Need.NODES in wanted
             ),
             consumer_function=reader.read(
-                names.ENV_CONSUMER_FUNCTION, _function_error, needed=Need.CONSUMER in wanted
+                names.ENV_CONSUMER_FUNCTION,
+                _is(_FUNCTION, "function name or ARN"),
+                needed=Need.CONSUMER in wanted,
             ),
             consumer_ceiling=_count(
                 reader.read(names.ENV_CONSUMER_CEILING, _count_error, needed=Need.CEILING in wanted)
             ),
             id_issuer_function=reader.read(
-                names.ENV_ID_ISSUER_FUNCTION, _function_error, needed=Need.ID_ISSUER in wanted
+                names.ENV_ID_ISSUER_FUNCTION,
+                _is(_FUNCTION, "function name or ARN"),
+                needed=Need.ID_ISSUER in wanted,
             ),
             default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
-            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _topic_error) or None,
-            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_error) or None,
-            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_error) or None,
+            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
+            or None,
+            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
+            or None,
+            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
+            or None,
             scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_error)),
             pools=_pools_in(reader.read(names.ENV_POOLS, _pools_error)),
             pool=reader.read(names.ENV_POOL, _pool_error) or MAIN_POOL,
             source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_error) or None,
-            home_region=reader.read(names.ENV_HOME_REGION, _region_error) or None,
+            home_region=reader.read(names.ENV_HOME_REGION, _is(_REGION, "region of AWS")) or None,
         )
         if reader.problems:
             raise ConfigError(reader.problems)
@@ -132,7 +127,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def every_pool(self) -> tuple[Pool, ...]:
-        """All pools, the usual one first: its function and ceiling are in variables of their own.
+        """Return all pools, first the usual one, whose function and ceiling have own variables.
 
         >>> [pool.name for pool in Settings(stage="local", pools=(Pool(name="far"),)).every_pool]
         ['main', 'far']
@@ -141,12 +136,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return (main, *self.pools)
 
     def node_secret(self, node: str) -> str:
-        """Secrets Manager id of the MongoDB URI of a node."""
+        """Return the Secrets Manager id of the MongoDB URI of a node."""
         return self.node_secret_template.replace("{node}", node)
 
 
 def scrapy_packages(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """What people's own checks of a configuration read, who have nothing else of a function's.
+    """Read the one variable that checks of a configuration need outside of functions.
 
     >>> scrapy_packages({"CRAWLFLEET_SCRAPY_PACKAGES": "shop, spiders"})
     ('shop', 'spiders')
@@ -176,8 +171,9 @@ class _Reader:
         return value
 
 
-def _stage_error(value: str) -> str | None:
-    return None if _STAGE.match(value) else f"is no stage name: {value[:60]!r}"
+def _is(pattern: re.Pattern[str], what: str) -> Callable[[str], str | None]:
+    """Make a check that a value matches a pattern."""
+    return lambda value: None if pattern.match(value) else f"is no {what}: {value[:60]!r}"
 
 
 def _log_level_error(value: str) -> str | None:
@@ -209,12 +205,8 @@ def _template_error(value: str) -> str | None:
     return _secret_error(value.replace("{node}", "node"))
 
 
-def _function_error(value: str) -> str | None:
-    return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
-
-
 def _count(value: str) -> int:
-    """The number; 0 for what is none."""
+    """Return the number; 0 for what is none."""
     return int(value) if re.fullmatch("[0-9]{1,6}", value) else 0
 
 
@@ -225,7 +217,7 @@ def _count_error(value: str) -> str | None:
 
 
 def _pools_in(value: str) -> tuple[Pool, ...]:
-    """The pools; none of what is no list of them."""
+    """Return the pools; none where the value is no list of them."""
     try:
         return _pools.decode(value) if value else ()
     except msgspec.MsgspecError:
@@ -233,7 +225,7 @@ def _pools_in(value: str) -> tuple[Pool, ...]:
 
 
 def _pools_error(value: str) -> str | None:
-    """Everything that is wrong with the pools, in one sentence."""
+    """Return everything that is wrong with the pools, in one sentence."""
     try:
         found = _pools.decode(value)
     except msgspec.MsgspecError as error:
@@ -266,14 +258,6 @@ def _address_error(value: str) -> str | None:
     except ValueError:
         return f"is no IP address: {value[:60]!r}"
     return None
-
-
-def _region_error(value: str) -> str | None:
-    return None if _REGION.match(value) else f"is no region of AWS: {value[:60]!r}"
-
-
-def _topic_error(value: str) -> str | None:
-    return None if _TOPIC.match(value) else f"is no ARN of an SNS topic: {value[:60]!r}"
 
 
 def _listed(value: str) -> tuple[str, ...]:

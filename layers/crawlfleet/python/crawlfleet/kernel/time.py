@@ -1,8 +1,6 @@
-"""Spans of time as people say them.
+"""Time, spelled one way: aware UTC datetimes inside (``_at``), epoch milliseconds on the wire.
 
-Time, spelled one way: aware UTC datetimes inside (``_at``), epoch milliseconds on the wire.
-
-A worker's pauses, and the steady clock that its waits and leases go by.
+Spans as people say them; a worker's pauses, and the steady clock that its waits and leases go by.
 """
 
 import asyncio
@@ -10,13 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
 _SPANS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "min": 60}
 
 
 def span(seconds: float) -> str:
-    """A span of time in words, to two units.
+    """Say a span of time in words, to two units.
 
     >>> span(0.25), span(42), span(600), span(5_430), span(200_000)
     ('0.2 s', '42 s', '10 min', '1 h 30 min', '2 d 7 h')
@@ -37,7 +35,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def to_ms(moment: datetime) -> int:
-    """Epoch milliseconds of an aware datetime, rounded down (what BSON keeps).
+    """Return the epoch milliseconds of an aware datetime, rounded down (what BSON keeps).
 
     >>> to_ms(datetime(2026, 1, 1, tzinfo=UTC))
     1767225600000
@@ -46,7 +44,7 @@ def to_ms(moment: datetime) -> int:
 
 
 def from_ms(ms: int) -> datetime:
-    """Aware UTC datetime of epoch milliseconds, exact to the millisecond.
+    """Return the aware UTC datetime of epoch milliseconds, exact to the millisecond.
 
     >>> from_ms(1767225600123).isoformat()
     '2026-01-01T00:00:00.123000+00:00'
@@ -54,12 +52,8 @@ def from_ms(ms: int) -> datetime:
     return _EPOCH + ms * _MILLISECOND
 
 
-class Clock(Protocol):
-    """Now, as an aware UTC datetime."""
-
-    def __call__(self) -> datetime:
-        """The present moment."""
-        ...
+#: Returns now, as an aware UTC datetime.
+Clock: TypeAlias = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,59 +72,48 @@ R = TypeVar("R")
 
 
 class Threaded(Protocol):
-    """Calls a part without stopping the event loop."""
+    """Calls what blocks without stopping the event loop."""
 
     async def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function returns."""
+        """Return what the function returns."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """Seconds that the parts of one worker wait, and that some of them may go on.
+    """Seconds that the parts of one worker wait, and that some of them may go on."""
 
-    Attributes:
-        poll: Between looks at an empty queue. Where a look takes long the pause is as many times
-            as long as it, between this and ``trouble``.
-        kept: Between two looks of a worker that is kept while there is nothing to do.
-        trouble: After a part did not answer.
-        renew: Between two looks whether leases are to be renewed.
-        account: Between two times that the account of the phases is written.
-        rest: A lane whose requests cannot be claimed is left alone: others have work too.
-        index: For so long an index that does not answer is waited for while leases are renewed.
-            With a wait at each of many lanes the last ones' leases would be over, in the truth
-            too, before their turn.
-        true: How long what the truth said of a lease is taken to hold.
-        unanswered: Between two looks for a lease of which the answer was lost.
-        owned: Between two looks whose leases are whose that a node did not answer.
-        heed: Between two looks which jobs are being cancelled.
-        turn: For so long a request waits for a turn; then the whole of it comes again later.
-        spell: Reading pages holds the event loop. After this long in one go, whoever else is due
-            gets it.
-        settle: Outcomes are stored when the oldest is this old.
-        settle_again: After a store did not answer.
-        watch, recover, cancel, sow, drain, advance, award, muster: Between two rounds of each.
-        advance_round: How long a round of tasks goes on: pages are read by the same processor.
-        award_round: How long a round of awards goes on.
-        round_end: How long a worker that ends lets a round end that is on its way.
-    """
-
+    #: Between two looks at an empty queue. Where a look takes long the pause is as many times as
+    #: long as it, between this and ``trouble``; ``kept`` for a worker that stays though idle.
     poll: float = 0.1
     kept: float = 0.5
+    #: After a part did not answer.
     trouble: float = 1.0
+    #: Between two looks whether leases are to be renewed.
     renew: float = 0.5
+    #: Between two times that the account of the phases is written.
     account: float = 5.0
+    #: A queue whose requests cannot be claimed is left alone: others have work too.
     rest: float = 5.0
-    index: float = 1.0
-    true: float = 2.0
+    #: For so long a Redis that does not answer is waited for while leases are renewed. With a wait
+    #: at each of many queues the last leases would be over, in MongoDB too, before their turn.
+    redis: float = 1.0
+    #: For so long what MongoDB said of a lease is taken to hold.
+    trusted: float = 2.0
+    #: Between two looks for a lease whose answer was lost; whose node did not answer a renewal; and
+    #: for jobs that are being cancelled.
     unconfirmed: float = 5.0
     owned: float = 1.0
     cancellations: float = 1.0
-    turn: float = 20.0
+    #: For so long a request waits for a slot; then the whole of it comes again later.
+    slot: float = 20.0
+    #: Reading pages holds the event loop. After this in one go, whoever else is due gets it.
     spell: float = 0.25
+    #: Outcomes are stored when the oldest is this old; again later when a store did not answer.
     settle: float = 0.2
     settle_again: float = 1.0
-    watch: float = 1.0
+    #: Between two rounds of each background task.
+    reap: float = 1.0
     recover: float = 5.0
     cancel: float = 2.0
     dispatch_seeds: float = 0.5
@@ -138,8 +121,10 @@ class Pauses:
     advance: float = 1.0
     award: float = 0.5
     report_throughput: float = 5.0
+    #: For so long a round of tasks, or of awards, goes on: pages are read by the same processor.
     advance_round: float = 3.0
     award_round: float = 5.0
+    #: For so long a worker that ends lets a round end that is on its way.
     round_end: float = 3.0
 
 

@@ -90,7 +90,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 #: Headers that belong to the connection or that the client computes; a tenant's are dropped.
 CONNECTION_HEADERS: Final = frozenset(
-    {
+    [
         "connection",
         "content-length",
         "expect",
@@ -104,7 +104,7 @@ CONNECTION_HEADERS: Final = frozenset(
         "trailer",
         "transfer-encoding",
         "upgrade",
-    }
+    ]
 )
 
 #: C0 and C1 controls, DEL, and halves of surrogate pairs, which no encoding can carry.

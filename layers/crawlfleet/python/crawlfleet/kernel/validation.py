@@ -1,13 +1,9 @@
-"""Every mistake of a document at once, each with its field path (SPEC.md A3).
+"""All validation errors of a document at once, each with its field path (SPEC.md A3).
 
-msgspec stops at the first mistake, and its message names a place by counting (``$.rules[...]``).
-Here the document is decoded whole first, which is all that a right one costs. Only a wrong one is
+msgspec stops at the first error, and its message names a place by counting (``$.rules[...]``). Here
+the document is decoded whole first, which is all that a right one costs. Only a wrong one is
 walked: a part that does not convert is taken apart until the parts do, so that what is left over is
-exactly what is wrong, and where.
-
-What documents of the config centre are made of: their shape, names and numbers (SPEC.md A3).
-
-What a pattern lets through, said in words: nobody should have to read one in a message.
+exactly what is wrong, and where. At the end the names and numbers that documents are made of.
 """
 
 import difflib

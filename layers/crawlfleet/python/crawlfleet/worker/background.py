@@ -76,7 +76,7 @@ class BackgroundTasks:
         """Start the rounds, each with its own pause."""
         pauses = self._pauses
         rounds: Sequence[tuple[float, Callable[[], object]]] = (
-            (pauses.watch, self.reap),
+            (pauses.reap, self.reap),
             (pauses.recover, self.recover),
             (pauses.cancel, self.cancel),
             (pauses.dispatch_seeds, self.dispatch_seeds),

@@ -369,7 +369,7 @@ class Leases:
         _, until = self._term()
         lost_pairs: list[tuple[LeasedRequest, Claim]] = []
         unknown: list[LeasedRequest] = []
-        patience = self._pauses.index
+        patience = self._pauses.redis
         for (queue_key, _), part in by_queue(leased).items():
             pairs = [(one, one.claim) for one in part]
             try:
@@ -405,7 +405,7 @@ class Leases:
                 # MongoDB says that they are ours: Redis has lost them, and would not know whose
                 # they are when this worker is killed. One that was frozen since it asked does not
                 # know either: what it listed would belong to nobody any more.
-                if forgotten and self._now() - started < self._pauses.true:
+                if forgotten and self._now() - started < self._pauses.trusted:
                     self._services.book.relist(queue_key, token, forgotten, until)
         except Exception as error:  # noqa: BLE001  MongoDB has it; Redis follows
             warn("leases could not be renewed in Redis", error)

@@ -63,7 +63,7 @@ class Worker:
             services.clock,
             worker,
             session.threaded,
-            services.pauses.turn,
+            services.pauses.slot,
             services.steady,
         )
         self._telemetry = Telemetry(session, self._hop_guards.client)

@@ -16,7 +16,7 @@ from crawlfleet.crawling.frontier.adding import spec_of_link
 from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.models import SeedSpec
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
-from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
@@ -188,7 +188,7 @@ def tend_seeds(
     done by a later tick: each begins with another queue key.
     """
     made = 0
-    for queue_key in from_elsewhere(tree.queues(), now):
+    for queue_key in rotated(tree.queues(), now):
         biz = tree.bizs[queue_key.tenant][queue_key.biz]
         if time_left() < MARGIN_SECONDS:
             break

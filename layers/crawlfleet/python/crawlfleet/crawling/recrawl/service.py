@@ -25,7 +25,7 @@ from crawlfleet.kernel.errors import (
     NotFoundError,
     StoreError,
 )
-from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
@@ -72,7 +72,7 @@ class Recrawl:
         time and no room for stays due.
         """
         count = 0
-        for queue_key in from_elsewhere(tree.queues(), now):
+        for queue_key in rotated(tree.queues(), now):
             biz = tree.bizs[queue_key.tenant][queue_key.biz]
             if biz.recrawl is None or not biz.recrawl.schedule:
                 continue

@@ -25,7 +25,7 @@ from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
@@ -65,7 +65,7 @@ class RemovedPools:
             if now - seen[pool] < GONE_AFTER:
                 continue
             left = False
-            for usual in from_elsewhere(tree.queues(), now):
+            for usual in rotated(tree.queues(), now):
                 if time_left() < MARGIN_SECONDS:
                     return given
                 queue_key, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]

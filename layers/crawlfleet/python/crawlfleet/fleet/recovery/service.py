@@ -28,7 +28,7 @@ from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.recovery.reaper import Reclaimer
 from crawlfleet.kernel.errors import StoreError
-from crawlfleet.kernel.fairness import from_elsewhere
+from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey, bound
 from crawlfleet.kernel.time import from_ms, to_ms
@@ -189,7 +189,7 @@ class Recovery(Reclaimer):
 
         try:
             known = self._known_pools(tree)
-            for queue_key in from_elsewhere(tree.queues(), now, EVERY):
+            for queue_key in rotated(tree.queues(), now, EVERY):
                 if time_left() < MARGIN_SECONDS:
                     break
                 _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
@@ -215,7 +215,7 @@ class Recovery(Reclaimer):
     def _build_indexes(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
         """Have indexes built where that is cheap; nobody's lane waits for it."""
         end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
-        for queue_key in from_elsewhere(tree.queues(), now, EVERY):
+        for queue_key in rotated(tree.queues(), now, EVERY):
             if time_left() <= end:
                 return
             _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
