@@ -114,7 +114,7 @@ _MAX_BYTES: Final = 262_144
 
 
 class MemorySessions:
-    """In-memory ``Sessions``; as on Redis, a lane's queues share its jobs."""
+    """In-memory cookies of jobs; as on Redis, the queues of a biz share its jobs."""
 
     def __init__(
         self, *, life: timedelta = _LIFE, clock: Callable[[], float] = time.monotonic

@@ -7,21 +7,22 @@ from crawlfleet.crawling.fetching import response as http_trail
 from crawlfleet.crawling.fetching.connections import MAX_IDLE, HostSlots
 from crawlfleet.crawling.fetching.content_encoding import CODINGS, BadCodingError, BodyDecoder
 from crawlfleet.crawling.fetching.cookies import (
+    MAX_BYTES,
     MAX_COOKIES,
     MAX_HEADER_BYTES,
     MAX_JAR_BYTES,
     MAX_OF_DOMAIN,
     Jar,
     Jars,
+    RedisSessions,
 )
-from crawlfleet.crawling.fetching.dns import Names
+from crawlfleet.crawling.fetching.dns import CachedResolver
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import (
     MAX_RETRY_AFTER_SECONDS,
     NO_FETCH_CONTEXT,
     FetchContext,
     HopGuard,
-    Sessions,
     error_for,
     error_for_type,
     retry_after_seconds,
@@ -34,6 +35,5 @@ from crawlfleet.crawling.fetching.proxies import (
     chosen,
     place_of,
 )
-from crawlfleet.crawling.fetching.redis import MAX_BYTES, RedisSessions
 from crawlfleet.crawling.fetching.request import HeaderBook, first_hop, next_hop
 from crawlfleet.crawling.fetching.response import STEP_BYTES, BodyRoom

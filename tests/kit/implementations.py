@@ -6,7 +6,7 @@ made; what reads another port's state is made over the same backend.
 
     queue = fixture_over(RequestQueue)
     both = fixture_over(RequestQueue, LeaseBook)  # of one backend
-    backend = backend_over(Sessions)  # for those that a test makes with options of its own
+    backend = backend_over(RedisSessions)  # for those that a test makes with options of its own
 """
 
 from collections.abc import Callable, Mapping
@@ -139,7 +139,7 @@ _ON_REDIS: Mapping[type, Row] = {
     submission.Intake: Row(_fake(MemoryIntake, queue.RedisQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
     frontier.RedisSeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),
-    fetching.Sessions: Row(_fake(MemorySessions), fetching.RedisSessions),
+    fetching.RedisSessions: Row(_fake(MemorySessions), fetching.RedisSessions),
     politeness.RedisHosts: Row(_fake(MemoryHosts), politeness.RedisHosts),
     politeness.RedisRobotsCache: Row(_fake(MemoryRobotsCache), politeness.RedisRobotsCache),
     records.RedisCoverages: Row(_fake(MemoryCoverages), records.RedisCoverages),

@@ -280,4 +280,4 @@ def test_closed_port_cannot_be_connected_to():
         error = asyncio.run(outcome(f"http://127.0.0.1:{port}/"))
 
     assert type(error) is ConnectFailedError
-    assert str(error) == f"nobody listens at 127.0.0.1:{port}"
+    assert str(error) == f"connection refused by 127.0.0.1:{port}"

@@ -7,7 +7,7 @@ import pytest
 from tests.contract.hostile_names import Names, RebindingNames
 from tests.contract.raw_site import LIMITS, ask, limits, outcome, passing, reply, site
 from tests.kit.fetching import AiohttpFetcher
-from tests.kit.fetching import Names as Cached
+from tests.kit.fetching import CachedResolver as Cached
 from tests.kit.kernel import (
     AddressRefusedError,
     FetchError,

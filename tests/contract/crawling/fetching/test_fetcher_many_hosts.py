@@ -66,7 +66,7 @@ def test_one_site_whose_name_servers_say_nothing_leaves_threads_to_the_others():
 
     async def run():
         before = gates()
-        names = http_names.Names(http_names.SystemNames(look_up))
+        names = http_names.CachedResolver(http_names.SystemResolver(look_up))
         silent = [
             asyncio.create_task(names.resolve(f"h{n}.deep.silent.example", 80)) for n in range(300)
         ]
@@ -97,7 +97,7 @@ def test_a_look_up_that_waits_for_others_of_its_site_does_not_wait_for_ever():
             return await super().resolve(host, port, family)
 
     async def run():
-        names = http_names.Names(Slow("127.0.0.1"), wait_seconds=0.05)
+        names = http_names.CachedResolver(Slow("127.0.0.1"), wait_seconds=0.05)
         first = [
             asyncio.create_task(names.resolve(f"h{n}.example.org", 80))
             for n in range(http_names.OF_SITE)

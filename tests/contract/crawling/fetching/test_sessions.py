@@ -1,4 +1,4 @@
-"""The contract of Sessions: the cookies of jobs, over Redis and its fake."""
+"""The contract of RedisSessions: the cookies of jobs, over Redis and its fake."""
 
 import time
 from datetime import timedelta
@@ -6,19 +6,19 @@ from functools import partial
 
 import pytest
 
-from tests.kit.fetching import MAX_BYTES, RedisSessions, Sessions
+from tests.kit.fetching import MAX_BYTES, RedisSessions
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import QueueKey
 from tests.kit.queue import cookies_key
 from tests.waiting import eventually
 
-backend = backend_over(Sessions)
+backend = backend_over(RedisSessions)
 
 
 @pytest.fixture
 def made(backend):
     """Makes sessions of a life."""
-    return partial(backend.make, Sessions)
+    return partial(backend.make, RedisSessions)
 
 
 def test_what_was_saved_last_is_loaded(made, queue_key):

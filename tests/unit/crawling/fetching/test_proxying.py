@@ -32,13 +32,13 @@ def test_failures_during_a_cool_down_do_not_extend_it():
 
 
 def test_each_failure_after_a_cool_down_doubles_it_up_to_an_hour():
-    standing, now, rests = failed(3), 60.0, []
+    standing, now, cool_downs = failed(3), 60.0, []
     for _ in range(9):
         standing = after_failure(standing, POOL, now)
-        rests.append(standing.cool_down_until - now)
+        cool_downs.append(standing.cool_down_until - now)
         now = standing.cool_down_until
 
-    assert rests == [120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600, 3_600]
+    assert cool_downs == [120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600, 3_600]
     assert LONGEST_COOL_DOWN_SECONDS == 3_600
 
 
@@ -66,13 +66,13 @@ def test_where_all_are_in_cool_down_the_one_that_is_back_first_is_used():
     st.integers(0, 10_000),
     st.floats(-1e9, 1e9),
 )
-def test_no_proxy_in_cool_down_is_chosen_while_another_is_available(rests, first, now):
-    standings = [Standing(cool_down_until=until) for until in rests]
+def test_no_proxy_in_cool_down_is_chosen_while_another_is_available(cool_downs, first, now):
+    standings = [Standing(cool_down_until=until) for until in cool_downs]
 
     number = chosen(standings, first, now)
 
-    assert 0 <= number < len(rests)
-    assert rests[number] <= now or min(rests) > now
+    assert 0 <= number < len(cool_downs)
+    assert cool_downs[number] <= now or min(cool_downs) > now
 
 
 @given(st.text(max_size=50), st.integers(1, 1_000))

@@ -30,9 +30,9 @@ from crawlfleet.apps.rounds import (
 )
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
+from crawlfleet.crawling.fetching.cookies import RedisSessions
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.fetching.redis import RedisSessions
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DataProcessor
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue

@@ -1,11 +1,7 @@
-"""aiohttp as this fetcher uses it: its sessions, where they may connect, and how long they wait.
+"""Wrap aiohttp: its sessions, the addresses they may connect to, its errors, and slots of hosts.
 
-The border to aiohttp: whatever it raises becomes one of our errors, none of its own get past.
-
-How many downloads of this worker may be under way at one host at once.
-
-The fleet-wide limit is another matter; this one keeps a single worker from opening dozens of
-connections to one site.
+Whatever aiohttp raises becomes one of our errors here. A worker's own limit of downloads at a host
+(:class:`HostSlots`) keeps it from opening dozens of connections to one site, beside the fleet's.
 """
 
 import asyncio
@@ -46,7 +42,7 @@ class RefusedAddressError(OSError):
     """Raised by the socket factory, and wrapped by aiohttp on its way to :func:`translated`.
 
     One text for every address: aiohttp then reports this error even when it refused several, and
-    the tenant does not learn what our name servers say about the inside.
+    tenants do not learn what our name servers say of private names.
     """
 
     def __init__(self) -> None:
@@ -54,11 +50,11 @@ class RefusedAddressError(OSError):
 
 
 class SilentSiteError(TimeoutError):
-    """The request is sent, and no answer has begun in the time for that."""
+    """The request was sent, and no answer has begun in time."""
 
 
 def translated(error: Exception) -> FetchError:
-    """The error of ours that one of aiohttp's amounts to, to be raised from it."""
+    """Translate an error of aiohttp's into ours, to be raised from it."""
     if _is_refusal(error):
         return AddressRefusedError(str(RefusedAddressError()))
     text = _text(error)
@@ -79,7 +75,7 @@ def translated(error: Exception) -> FetchError:
         case aiohttp.ClientPayloadError() | BadCodingError():
             return ServerFaultError(f"the body is broken: {text}")
         case aiohttp.ServerDisconnectedError():
-            return ServerFaultError("hung up before it answered")
+            return ServerFaultError("connection closed before the answer")
         case aiohttp.ClientConnectorError():
             return ConnectFailedError(_unconnected(error))
         case ssl.SSLError():
@@ -95,11 +91,10 @@ def translated(error: Exception) -> FetchError:
 
 
 def translated_behind_proxy(error: Exception, proxy: URL) -> tuple[FetchError, bool]:
-    """The error of a download through a proxy that brought no answer; is it the proxy's fault?
+    """Translate the error of a download through a proxy; add whether the proxy is at fault.
 
-    The proxy is named, without its credentials, and none of what is said is quoted: it may hold
-    what the proxy was told, its password included. Silence is laid at the proxy's door, because
-    nobody can tell whose it is.
+    The proxy is named without its credentials, and the error is not quoted, as it may hold them.
+    Silence counts as the proxy's fault, because it cannot be told from the site's.
     """
     named = f"the proxy {proxy.with_user(None)}"[:_MESSAGE_LENGTH].rstrip("/")
     if _is_refusal(error):
@@ -120,27 +115,27 @@ def translated_behind_proxy(error: Exception, proxy: URL) -> tuple[FetchError, b
         case aiohttp.InvalidURL():
             return PageGoneError("leads to no http or https page"), False
         case _:
-            return ConnectFailedError(f"{named} hung up, or answered with no HTTP"), True
+            return ConnectFailedError(f"{named} closed the connection or sent no HTTP"), True
 
 
-#: With these a proxy says that the site behind it does not answer.
+#: The answers of a proxy to CONNECT whose site does not answer.
 _SITE_BEHIND_PROXY: Final = frozenset({502, 503, 504})
 
 
 def _unconnected(error: aiohttp.ClientConnectorError) -> str:
-    """Why there is no connection, in words; what the system says where there are none for it."""
+    """Explain why there is no connection, with the system's words where we have none."""
     place = f"{error.host}:{error.port}"
     match error, error.os_error:
         case aiohttp.ClientConnectorDNSError(), _:
-            return f"the host's name is not known: {error.host}"
+            return f"host name not found: {error.host}"
         case aiohttp.ClientConnectorCertificateError(), _:
-            return f"the certificate of {place} is not to be trusted"
+            return f"certificate of {place} is not trusted"
         case aiohttp.ClientConnectorSSLError(), _:
-            return f"there is no TLS to be had with {place}"
+            return f"TLS handshake with {place} failed"
         case _, ConnectionRefusedError():
-            return f"nobody listens at {place}"
+            return f"connection refused by {place}"
         case _, ConnectionError():
-            return f"{place} hung up"
+            return f"connection closed by {place}"
         case _, OSError(errno=int(code)) if code > 0:
             return f"{place} cannot be connected to: {os.strerror(code)}"
     return f"{place} cannot be connected to"
@@ -155,12 +150,12 @@ def _is_refusal(error: BaseException | None) -> bool:
 
 
 def _text(error: Exception) -> str:
-    """What it says, as text that every store can take; a site may have had a hand in it."""
+    """Get the error's text as every store can take it: a site may have written part of it."""
     text = str(error) or type(error).__name__
     return text[:_MESSAGE_LENGTH].encode(errors="replace").decode()
 
 
-#: Some sites' Content-Security-Policy is longer than aiohttp's 8 KB; more than this is a flood.
+#: Some sites' Content-Security-Policy is longer than aiohttp's 8 KB; more than this is abuse.
 _MAX_HEADER_BYTES: Final = 32_768
 _MAX_HEADERS: Final = 128
 #: The status line, and the line of a chunk's size.
@@ -169,15 +164,15 @@ _MAX_LINE_BYTES: Final = 8_190
 #: Interim answers (1xx) before the real one. Honest sites send one or two.
 _MAX_INTERIM: Final = 32
 
-#: Connections that are kept though nothing is asked on them, over all hosts. Each holds a file
-#: descriptor, of which a function has 1,024 for all it does; aiohttp would keep them all for up to
-#: half a minute, thousands of them where each page is of another host.
+#: Idle connections that are kept, over all hosts. Each holds a file descriptor, of which a function
+#: has 1,024; aiohttp would keep them all for up to half a minute, thousands of them where each page
+#: is of another host.
 MAX_IDLE: Final = 256
 
-#: How long the request that is being sent may wait for its answer to begin.
+#: The time in which the answer to the request that is being sent has to begin.
 first_byte_seconds: ContextVar[float] = ContextVar("first_byte_seconds")
 
-#: The check of an address: may one connect there?
+#: Check that an address may be connected to.
 MayConnect = Callable[[str], bool]
 
 
@@ -196,7 +191,7 @@ class _Response(aiohttp.ClientResponse):
 
 
 class _Protocol(ResponseHandler):
-    """A connection whose site does not send interim answers without end.
+    """A connection with a bound of interim answers.
 
     aiohttp queues them as fast as they come, a hundred megabytes in a second.
     """
@@ -204,12 +199,12 @@ class _Protocol(ResponseHandler):
     _interim = 0
 
     def set_response_params(self, **params: Any) -> None:
-        """Another answer is expected."""
+        """Expect another answer."""
         self._interim = 0
         super().set_response_params(**params)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """An answer has come: its head, and where its body will come."""
+        """Take an answer: its head, and the stream of its body."""
         if data[0].code < 200:
             self._interim += 1
             if self._interim > _MAX_INTERIM:
@@ -221,10 +216,10 @@ class _Protocol(ResponseHandler):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connects; keeps :data:`MAX_IDLE` connections for later, those that were used last."""
+    """Connect; keep :data:`MAX_IDLE` idle connections, the most recently used."""
 
     def _release(self, *args: Any, **named: Any) -> None:
-        """What a connection was asked for is done. There is no public place to be told so."""
+        """Release a connection (aiohttp has no public hook for it); close the oldest idle ones."""
         super()._release(*args, **named)
         idle = self._conns
         # Hosts are in the order in which the first of theirs became idle.
@@ -242,9 +237,9 @@ def open_session(
     may_connect: MayConnect | None,
     source_address: str | None = None,
 ) -> aiohttp.ClientSession:
-    """A session that connects where ``may_connect`` allows it; None allows all.
+    """Open a session that connects where ``may_connect`` allows it; None allows all.
 
-    With a ``source_address`` it leaves by that alone, and so reaches the sites of its family only.
+    With a ``source_address`` it reaches the sites of that address family only.
     """
     family = socket.AF_UNSPEC
     if source_address is not None:
@@ -258,7 +253,7 @@ def open_session(
         local_addr=None if source_address is None else (source_address, 0),
         socket_factory=None if may_connect is None else functools.partial(_socket, may_connect),
     )
-    # There is no public way to name the protocol; the tests of floods hold that this one works.
+    # There is no public way to name the protocol; the tests of interim answers hold this one.
     vars(connector)["_factory"] = functools.partial(_Protocol, loop=asyncio.get_running_loop())
     return aiohttp.ClientSession(
         connector=connector,
@@ -273,7 +268,7 @@ def open_session(
 
 
 def _socket(may_connect: MayConnect, info: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket for the very address that is connected to next, on every hop, or a refusal."""
+    """Make the socket of the very address that is connected to next, or refuse it."""
     family, kind, protocol, _, address = info
     if not may_connect(str(address[0])):
         raise RefusedAddressError
@@ -281,7 +276,7 @@ def _socket(may_connect: MayConnect, info: aiohttp.AddrInfoType) -> socket.socke
 
 
 def system_tls() -> ssl.SSLContext | bool:
-    """True, which is the system's authorities; certifi's where the system has none."""
+    """Return True for the system's authorities; certifi's where the system has none."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return True
@@ -290,7 +285,7 @@ def system_tls() -> ssl.SSLContext | bool:
 
 @functools.lru_cache(maxsize=256)
 def timeout(connect_seconds: float, total_seconds: float) -> aiohttp.ClientTimeout:
-    """What aiohttp calls these."""
+    """Make aiohttp's time-outs."""
     return aiohttp.ClientTimeout(total=total_seconds, connect=connect_seconds)
 
 
@@ -303,7 +298,7 @@ class _Host:
 
 
 class HostSlots:
-    """Slots by host and limit: bizs with different limits for a host do not share slots.
+    """The slots of a worker by host and limit: bizs with different limits do not share slots.
 
     First come, first served. A host takes memory only while it is used or waited for. A semaphore
     for each host would do the same at several times the cost of a free slot, the common case.
@@ -323,23 +318,23 @@ class HostSlots:
         return True
 
     async def wait(self, key: tuple[str, int]) -> None:
-        """Wait until a slot has been handed over."""
-        turn = asyncio.get_running_loop().create_future()
-        self._hosts[key].waiting.append(turn)
+        """Wait until another download hands its slot over."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._hosts[key].waiting.append(waiter)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.leave(key)  # it was handed over in the same moment
             raise
 
     def leave(self, key: tuple[str, int]) -> None:
-        """Give a slot back: to the one who has waited longest, if anyone has."""
+        """Give a slot back: to the download that has waited longest, if any."""
         host = self._hosts[key]
         while host.waiting:
-            turn = host.waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = host.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
         host.free += 1
         if host.free == key[1]:

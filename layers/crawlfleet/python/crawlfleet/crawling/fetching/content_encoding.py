@@ -1,4 +1,4 @@
-"""Undoes a page's ``Content-Encoding`` piece by piece, so that no answer is larger than asked for.
+"""Decode a page's ``Content-Encoding`` piece by piece, so that no answer exceeds its bound.
 
 aiohttp can do this by itself, but then stacked codings come through undecoded and a gzip stream
 that was cut off passes for a whole one; and how much memory it takes depends on its version.
@@ -15,21 +15,21 @@ from crawlfleet.kernel.errors import TooLargeError
 PIECE_BYTES: Final = 256 * 1024
 #: Parts of one concatenated gzip stream; each costs a copy of what follows it.
 MAX_MEMBERS: Final = 1_000
-#: Codings stacked on one answer; more than two are nobody's honest wish.
+#: Codings stacked on one answer; honest sites send two at most.
 MAX_CODINGS: Final = 4
 #: RFC 9659: over HTTP a zstd window is at most 8 MB (2^23).
 _ZSTD_WINDOW_LOG: Final = 23
 
 
 class BadCodingError(Exception):
-    """The body is not what its ``Content-Encoding`` says, or ends too early."""
+    """The body does not match its ``Content-Encoding``, or ends too early."""
 
 
 class Decoder(Protocol):
-    """One coding of one answer."""
+    """Decode one coding of one answer."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded pieces of the next bytes, each no longer than it was made for.
+        """Yield the decoded pieces of the next bytes, each within the decoder's bound.
 
         Raises:
             BadCodingError: these bytes are not of this coding.
@@ -37,16 +37,16 @@ class Decoder(Protocol):
         ...
 
     def finish(self) -> None:
-        """No more bytes come.
+        """End the body.
 
         Raises:
-            BadCodingError: there should have been more.
+            BadCodingError: it ended too early.
         """
         ...
 
 
 class _Members:
-    """gzip (one or several members), zlib streams, and the bare deflate that some servers send."""
+    """Decode gzip (one or several members), zlib streams, and the bare deflate of some servers."""
 
     def __init__(self, piece: int, wbits: int, *, many: bool) -> None:
         self._piece = piece
@@ -99,7 +99,7 @@ def _deflate(piece: int) -> Decoder:
     return _Members(piece, zlib.MAX_WBITS, many=False)
 
 
-#: What can be undone here, by the name it has on the wire. ``br`` and ``zstd`` join below.
+#: Decoders by the coding's name on the wire. ``br`` and ``zstd`` join below.
 CODINGS: Final[dict[str, Callable[[int], Decoder]]] = {"gzip": _gzip, "deflate": _deflate}
 
 
@@ -171,14 +171,14 @@ if zstd is not None:
 
     CODINGS["zstd"] = _Zstd
 
-#: The request header that says so.
+#: The request header that offers them.
 ACCEPT_ENCODING: Final = ", ".join(CODINGS)
 
 
 class BodyDecoder:
-    """All codings of one answer. No stage of it may grow beyond ``limit`` bytes.
+    """Decode all codings of one answer; no stage may grow beyond ``limit`` bytes.
 
-    Names that are no coding (``utf-8``, ``none``) are passed over, as browsers do.
+    Names that are no coding (``utf-8``, ``none``) are skipped, as browsers do.
 
     Args:
         content_encoding: The header of the answer.
@@ -199,7 +199,7 @@ class BodyDecoder:
         self._limit = limit
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded pieces of the next bytes.
+        """Yield the decoded pieces of the next bytes.
 
         Raises:
             BadCodingError: these bytes are not of the coding.
@@ -218,10 +218,10 @@ class BodyDecoder:
             yield from self._through(number + 1, stages, piece)
 
     def finish(self) -> None:
-        """No more bytes come.
+        """End the body.
 
         Raises:
-            BadCodingError: there should have been more.
+            BadCodingError: it ended too early.
         """
         for stage in self._stages:
             stage.finish()

@@ -1,13 +1,11 @@
-"""The cookies of one job: the standard library's jar, with browsers' bounds and rules.
+"""Keep the cookies of jobs: the standard library's jar with browsers' bounds and rules.
 
 ``http.cookiejar`` knows the syntax, dates, paths and domains. Added here: nobody sets a cookie for
 a public suffix (``co.uk``), for another IP address, or a secure one over http; the prefixes
 ``__Host-`` and ``__Secure-`` hold (RFC 6265bis); and everything is bounded.
 
-The jars of the jobs that this worker has at hand, and their way to the other workers.
-
-A jar is loaded before its first request, and exchanged with what the others have saved at most
-every few seconds while it is used. A store that does not answer keeps no page from being fetched.
+A jar is loaded from Redis before its first request, and exchanged with what other workers saved at
+most every few seconds while it is used. No page waits for a Redis that is unavailable.
 """
 
 import asyncio
@@ -16,6 +14,7 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import cache
 from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
 from typing import Any, Final, cast
@@ -23,10 +22,12 @@ from typing import Any, Final, cast
 import msgspec
 from yarl import URL
 
-from crawlfleet.crawling.fetching.models import Sessions
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
+from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.urls import problem_with_headers
+from crawlfleet.requests.queue.redis.keys import cookies_key
 
 #: Of one cookie, its name and value; of the header that is sent.
 MAX_COOKIE_BYTES: Final = 4_096
@@ -38,7 +39,7 @@ MAX_COOKIES: Final = 300
 MAX_JAR_BYTES: Final = 131_072
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class SavedCookie(msgspec.Struct, frozen=True, array_like=True):
     """A cookie as it is saved."""
 
     domain: str
@@ -51,24 +52,24 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What is the same cookie has the same key."""
+        """Identify the cookie."""
         return self.domain, self.path, self.name
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(list[Kept]).decode
+_decode: Final = msgspec.msgpack.Decoder(list[SavedCookie]).decode
 
 
 class Jar:
-    """One job's cookies. A tenant's or another job's are in another jar."""
+    """The cookies of one job of one tenant."""
 
     def __init__(self) -> None:
         self._jar = CookieJar(_Rules())
-        self._synced: dict[tuple[str, str, str], Kept] = {}
-        self._merged: dict[tuple[str, str, str], Kept] = {}
+        self._synced: dict[tuple[str, str, str], SavedCookie] = {}
+        self._merged: dict[tuple[str, str, str], SavedCookie] = {}
 
     def header(self, url: URL) -> str:
-        """The ``Cookie`` header for a request; empty where there are none for it."""
+        """Make the ``Cookie`` header of a request; empty without cookies for it."""
         asked = _Asked(url)
         self._jar.add_cookie_header(cast("Any", asked))
         if len(asked.cookies) <= MAX_HEADER_BYTES:
@@ -76,22 +77,22 @@ class Jar:
         return asked.cookies[:MAX_HEADER_BYTES].rpartition("; ")[0]
 
     def learn(self, url: URL, set_cookies: Sequence[str]) -> None:
-        """Keep what an answer from ``url`` has set, as far as that is its to set."""
+        """Keep the cookies that an answer from ``url`` may set."""
         clean = [said for said in set_cookies if not problem_with_headers({"Set-Cookie": said})]
         self._jar.extract_cookies(cast("Any", _Answered(clean)), cast("Any", _Asked(url)))
         self._bound()
 
     @property
     def changed(self) -> bool:
-        """Whether there is anything to save."""
+        """Check for anything to save."""
         return self._now() != self._synced
 
     def merge(self, saved: bytes | None) -> bytes:
-        """Take up what others have saved, and return what is to be saved; then :meth:`exchanged`.
+        """Merge the cookies that others saved; return what to save, then call :meth:`exchanged`.
 
-        What was set here since the last time wins, and what was deleted here is gone; beside that
-        the others know better. A cookie that only another worker was told to delete may live on
-        here until the site says so again.
+        Cookies set here since the last exchange win, those deleted here are gone; for the rest the
+        others know better. A cookie that a site deleted at another worker alone may live on here
+        until the site says so again.
         """
         now = self._now()
         changed = {key: kept for key, kept in now.items() if self._synced.get(key) != kept}
@@ -106,15 +107,15 @@ class Jar:
         return _encode(list(self._merged.values()))
 
     def exchanged(self) -> None:
-        """What :meth:`merge` returned last is saved now, or was no different."""
+        """Note that what :meth:`merge` returned last is saved, or was no different."""
         self._synced = self._merged
 
-    def _now(self) -> dict[tuple[str, str, str], Kept]:
+    def _now(self) -> dict[tuple[str, str, str], SavedCookie]:
         self._jar.clear_expired_cookies()
         return {kept.key: kept for kept in map(_kept, self._jar)}
 
     def _bound(self) -> None:
-        """Drop the cookies that came first, of the domains with too many, then of them all."""
+        """Drop the oldest cookies: of the domains with too many, then of them all."""
         kept = list(self._jar)
         size, count = sum(map(_size, kept)), len(kept)
         of_domain = Counter(cookie.domain for cookie in kept)
@@ -134,7 +135,7 @@ class _Rules(DefaultCookiePolicy):
         )
 
     def set_ok(self, cookie: Cookie, request: Any) -> bool:
-        """Whether the answer may set this cookie."""
+        """Check that the answer may set this cookie."""
         return (
             _size(cookie) <= MAX_COOKIE_BYTES
             and bool(super().set_ok(cookie, request))
@@ -143,7 +144,7 @@ class _Rules(DefaultCookiePolicy):
         )
 
     def set_ok_domain(self, cookie: Cookie, request: Any) -> bool:
-        """Whether the answer may set cookies for this domain."""
+        """Check that the answer may set cookies for this domain."""
         if not super().set_ok_domain(cookie, request):
             return False
         if not cookie.domain_specified:
@@ -181,7 +182,7 @@ def _is_public_suffix(domain: str) -> bool:
 
 
 class _Asked:
-    """A request as ``http.cookiejar`` looks at one."""
+    """A request as ``http.cookiejar`` reads one."""
 
     unverifiable = False
 
@@ -206,7 +207,7 @@ class _Asked:
 
 
 class _Answered:
-    """An answer as ``http.cookiejar`` looks at one."""
+    """An answer as ``http.cookiejar`` reads one."""
 
     def __init__(self, set_cookies: Iterable[str]) -> None:
         self._set_cookies = list(set_cookies)
@@ -222,8 +223,8 @@ def _size(cookie: Cookie) -> int:
     return len(cookie.name) + len(cookie.value or "") + len(cookie.path) + len(cookie.domain)
 
 
-def _kept(cookie: Cookie) -> Kept:
-    return Kept(
+def _kept(cookie: Cookie) -> SavedCookie:
+    return SavedCookie(
         domain=cookie.domain,
         path=cookie.path,
         name=cookie.name,
@@ -234,7 +235,7 @@ def _kept(cookie: Cookie) -> Kept:
     )
 
 
-def _cookie(kept: Kept) -> Cookie:
+def _cookie(kept: SavedCookie) -> Cookie:
     return Cookie(
         version=0,
         name=kept.name,
@@ -255,8 +256,8 @@ def _cookie(kept: Kept) -> Cookie:
     )
 
 
-def _read(saved: bytes | None) -> list[Kept]:
-    """The cookies that were saved; none where that cannot be read, as of a later version's."""
+def _read(saved: bytes | None) -> list[SavedCookie]:
+    """Read saved cookies; none where they cannot be read, as those of a later version."""
     if not saved or len(saved) > 2 * MAX_JAR_BYTES:
         return []
     try:
@@ -269,16 +270,47 @@ def _read(saved: bytes | None) -> list[Kept]:
 
 _log: Final = logging.getLogger(__name__)
 
-#: Jobs whose cookies are at hand at once.
+#: Jobs whose jars are open at once.
 MAX_JARS: Final = 256
-#: At most this often is a jar exchanged with the store.
+#: The shortest time between two exchanges of a jar with Redis.
 EXCHANGE_SECONDS: Final = 3.0
+
+
+_KEEP_COOKIES: Final = Script("crawling/fetching/keep_cookies")
+#: How long the cookies of a job are kept after they were last saved.
+LIFE: Final = timedelta(days=1)
+#: A longer jar is none of ours, and is not saved.
+MAX_BYTES: Final = 262_144
+
+
+class RedisSessions:
+    """Keep the jars of jobs in Redis, a string each; the last one to save wins.
+
+    Args:
+        connection: The stage's Redis.
+        life: How long they are kept after the last save.
+    """
+
+    def __init__(self, connection: RedisConnection, *, life: timedelta = LIFE) -> None:
+        self._redis = connection
+        self._seconds = max(1, round(life.total_seconds()))
+
+    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
+        """Load what was saved last, or None."""
+        (found,) = several(self._redis.together(("GET", cookies_key(queue_key, job))), 1)
+        return None if found is None else text(found)
+
+    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
+        """Save, unless it is longer than :data:`MAX_BYTES`."""
+        if len(cookies) <= MAX_BYTES:
+            key = cookies_key(queue_key, job)
+            whole(self._redis.again(_KEEP_COOKIES, (key,), cookies, self._seconds))
 
 
 class OpenJar:
     """A jar in use. ``exchanged_at`` is in the loop's time; ``loading`` ends when it is usable."""
 
-    __slots__ = ("exchanged_at", "jar", "job", "loading", "queue_key", "turn")
+    __slots__ = ("exchanged_at", "jar", "job", "loading", "lock", "queue_key")
 
     def __init__(self, queue_key: QueueKey, job: str) -> None:
         self.queue_key = queue_key
@@ -286,21 +318,21 @@ class OpenJar:
         self.jar = Jar()
         self.exchanged_at = float("-inf")
         self.loading: asyncio.Task[None] | None = None
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
 
 class Jars:
-    """Jars by lane and job; those used the longest ago are saved and put away.
+    """The jars of a worker by queue key and job; the least recently used are saved and closed.
 
     Args:
-        sessions: Where they are saved; None keeps them in this worker alone.
-        exchange_seconds: How often, at most.
-        most: Jobs whose jars are at hand at once.
+        sessions: Redis; None keeps them in this worker alone.
+        exchange_seconds: The shortest time between two exchanges of a jar.
+        most: Jobs whose jars are open at once.
     """
 
     def __init__(
         self,
-        sessions: Sessions | None = None,
+        sessions: RedisSessions | None = None,
         *,
         exchange_seconds: float = EXCHANGE_SECONDS,
         most: int = MAX_JARS,
@@ -314,7 +346,7 @@ class Jars:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, queue_key: QueueKey, job: str) -> OpenJar:
-        """The job's jar, with what other workers have saved of it."""
+        """Open the job's jar, with the cookies that other workers saved."""
         key = queue_key, job
         found = self._open.get(key)
         if found is None:
@@ -322,22 +354,22 @@ class Jars:
             if self._sessions is not None:
                 found.loading = self._start(found)
             while len(self._open) > self._most:
-                _, put_away = self._open.popitem(last=False)
-                self._due.discard(put_away)
-                if self._sessions is not None and put_away.jar.changed:
-                    self._start(put_away)
+                _, closed = self._open.popitem(last=False)
+                self._due.discard(closed)
+                if self._sessions is not None and closed.jar.changed:
+                    self._start(closed)
         else:
             self._open.move_to_end(key)
             now = asyncio.get_running_loop().time()
             if found.loading is None and now - found.exchanged_at > self._every:
-                self.exchange(found)  # in a moment: what others have learned is wanted here too
+                self.exchange(found)  # before long: others may have new cookies
         if found.loading is not None:
             await asyncio.shield(found.loading)
             found.loading = None
         return found
 
     def exchange(self, opened: OpenJar) -> None:
-        """Exchange the jar with the store before long."""
+        """Exchange the jar with Redis before long."""
         if self._sessions is None:
             return
         self._due.add(opened)
@@ -350,7 +382,7 @@ class Jars:
             self._begin()
         while self._tasks:
             await asyncio.gather(*self._tasks)
-        if self._timer is not None:  # what could not be saved would be tried again later
+        if self._timer is not None:  # what could not be saved would be tried again
             self._timer.cancel()
             self._timer = None
 
@@ -370,7 +402,7 @@ class Jars:
         sessions, jar = self._sessions, opened.jar
         if sessions is None:
             return
-        async with opened.turn:
+        async with opened.lock:
             opened.exchanged_at = asyncio.get_running_loop().time()
             try:
                 saved = await asyncio.to_thread(sessions.load, opened.queue_key, opened.job)

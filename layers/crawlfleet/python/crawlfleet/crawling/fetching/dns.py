@@ -1,11 +1,9 @@
-"""Where hosts are: looked up in threads of our own, remembered for a few seconds.
+"""Resolve host names in threads of our own; keep the answers for a few seconds.
 
-The event loop's own look-ups share a handful of threads with everything else, so a few name servers
-that take their time would hold up all other hosts. The names of one site have a few of our threads
-at most, because whoever owns a domain may name any number of hosts in it.
-
-What is remembered here is only where a host is said to be; whether one may connect there is asked
-of each socket (``http_fetcher``).
+The event loop's own look-ups share a handful of threads with everything else, so a few slow name
+servers would hold up all other hosts. The names of one site get a few of our threads at most,
+because the owner of a domain may name any number of hosts in it. An address is checked with each
+socket (crawling.fetching.connections), not here.
 """
 
 import asyncio
@@ -22,18 +20,18 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawlfleet.crawling.extract.links import site_of
 
-#: How long an answer is believed.
+#: How long an answer is kept.
 FRESH_SECONDS: Final = 10.0
-#: How long a failure is; long enough to spare a name server the rest of a batch.
+#: How long a failure is kept: long enough to spare a name server the rest of a batch.
 FAILED_SECONDS: Final = 2.0
 #: Hosts remembered.
 HOSTS: Final = 4_096
 _THREADS: Final = 64
-#: Of these, names of one site are looked up at once; the others wait for each other, for so long.
+#: Look-ups of one site at once; others wait for them, for so long.
 OF_SITE: Final = 8
 WAIT_SECONDS: Final = 10.0
 
-#: Look a host up, as ``socket.getaddrinfo`` tells what it found.
+#: Look a host up; the result is that of ``socket.getaddrinfo``.
 Lookup: TypeAlias = Callable[
     [str, int, socket.AddressFamily],
     list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]],
@@ -47,12 +45,12 @@ class _Known:
     until: float
 
 
-class Names(AbstractResolver):
-    """Asks ``resolver``, by default the system's, once for each host at a time.
+class CachedResolver(AbstractResolver):
+    """Ask ``resolver``, by default the system's, once for each host at a time; keep its answers.
 
     Args:
-        resolver: Who is asked.
-        fresh_seconds: How long an answer is believed.
+        resolver: Replaces the system's.
+        fresh_seconds: How long an answer is kept.
         wait_seconds: How long a name waits for the others of its site.
         hosts: Hosts remembered.
     """
@@ -65,7 +63,7 @@ class Names(AbstractResolver):
         wait_seconds: float = WAIT_SECONDS,
         hosts: int = HOSTS,
     ) -> None:
-        self._resolver = resolver or SystemNames()
+        self._resolver = resolver or SystemResolver()
         self._fresh_seconds, self._wait_seconds = fresh_seconds, wait_seconds
         self._hosts = hosts
         self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
@@ -76,10 +74,10 @@ class Names(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The host's addresses, beginning with another one each time.
+        """Get the host's addresses, beginning with another one each time.
 
         Raises:
-            OSError: it has none, or nobody knows.
+            OSError: it has none, or no name server answers.
         """
         key = host, port
         known = self._known.get(key)
@@ -97,7 +95,7 @@ class Names(AbstractResolver):
 
     async def _ask(self, host: str, port: int, family: socket.AddressFamily) -> _Known:
         try:
-            places = await self._in_turn(host, port, family)
+            places = await self._resolve(host, port, family)
             error = None if places else OSError(None, "the host has no address")
         except (OSError, UnicodeError) as failure:
             places, error = (
@@ -111,7 +109,7 @@ class Names(AbstractResolver):
             self._known.popitem(last=False)
         return known
 
-    async def _in_turn(
+    async def _resolve(
         self, host: str, port: int, family: socket.AddressFamily
     ) -> Sequence[ResolveResult]:
         site = site_of(host)
@@ -124,21 +122,21 @@ class Names(AbstractResolver):
         except TimeoutError as error:
             raise OSError(None, "the name servers of its site take too long") from error
         try:
-            # With no time of its own: the thread is held for as long as the name server likes.
+            # Without a time-out: the thread waits for as long as the name server takes.
             return await self._resolver.resolve(host, port, family)
         finally:
             gate.release()
 
     async def close(self) -> None:
-        """Give up what is being asked for."""
+        """Cancel the look-ups."""
         for task in list(self._asked.values()):
             task.cancel()
         await asyncio.gather(*self._asked.values(), return_exceptions=True)
         await self._resolver.close()
 
 
-class SystemNames(AbstractResolver):
-    """The system's resolver, in threads of its own."""
+class SystemResolver(AbstractResolver):
+    """Run the system's resolver in threads of its own."""
 
     def __init__(self, look_up: Lookup | None = None) -> None:
         self._look_up = look_up or _look_up
@@ -147,7 +145,7 @@ class SystemNames(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The host's addresses."""
+        """Get the host's addresses."""
         found = await asyncio.get_running_loop().run_in_executor(
             self._threads, self._look_up, host, port, family
         )
@@ -164,7 +162,7 @@ class SystemNames(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """End the threads that have nothing to do; one that waits ends with its answer."""
+        """End the idle threads; one that waits ends with its answer."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

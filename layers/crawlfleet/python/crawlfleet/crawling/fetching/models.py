@@ -1,7 +1,4 @@
-"""The sites that are crawled, and what is made of their pages.
-
-What a site's HTTP status says about the page and about another try.
-"""
+"""Downloads: their context, the hop guard, and what a final HTTP status means for another try."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,17 +21,16 @@ from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Body, Validators
 
-#: Asked with a URL right before anything is sent to it, at each hop. It returns when it is its turn
-#: there, or raises what the download is to end with: LeaseLostError, RobotsDeniedError,
-#: ThrottledError.
+#: Awaited with the URL of each hop right before it is sent. Returns when the hop may begin, or
+#: raises the error that ends the download: LeaseLostError, RobotsDeniedError, ThrottledError.
 HopGuard: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 class FetchContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose download it is, and by which way it leaves.
+    """The queue key and job whose cookies a download uses, and the proxies it leaves through.
 
-    Cookies are kept by ``lane`` and ``job``. ``proxies`` is the pool to leave through, by the name
-    ``pool``. With ``validators`` a page that has not changed comes as a 304 without a body.
+    ``pool`` is the name of ``proxies``. With ``validators`` an unchanged page comes as a 304
+    without a body.
     """
 
     queue_key: QueueKey | None = None
@@ -48,7 +44,7 @@ NO_FETCH_CONTEXT = FetchContext()
 
 
 class Fetcher(Protocol):
-    """Downloads."""
+    """Download pages; a Protocol, so that nobody imports aiohttp who only annotates."""
 
     async def fetch(
         self,
@@ -60,25 +56,13 @@ class Fetcher(Protocol):
         """Download one page, redirects followed.
 
         Raises:
-            LeaseLostError: the request is not ours any more; nothing more was sent.
-            FetchError: one of its kinds, for anything that is no 2xx answer within the limits.
+            LeaseLostError: another worker owns the request; nothing more was sent.
+            FetchError: the answer is no 2xx within the limits.
         """
         ...
 
 
-class Sessions(Protocol):
-    """Cookies of jobs, for whichever worker needs them next."""
-
-    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
-        """What was saved last, or None."""
-        ...
-
-    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
-        """Save; forgotten a day after the last save."""
-        ...
-
-
-#: A site may ask for patience, but not for ever: a longer Retry-After counts as this one.
+#: A longer Retry-After counts as this one.
 MAX_RETRY_AFTER_SECONDS: Final = 604_800.0
 
 _SECONDS: Final = re.compile(r"[0-9]{1,18}")
@@ -87,7 +71,7 @@ _LATER: Final = frozenset({425, 429, 503})
 
 
 def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError | None:
-    """The error that a final status amounts to, or None where there is a page (200 to 299).
+    """Get the error of a final status, or None for a page (200 to 299).
 
     A redirect counts as final when it names no place to go to. 408 is the site's own time-out.
     ``retry_after`` is the header of that name as it came.
@@ -108,7 +92,7 @@ def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError
 
 
 def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedTypeError | None:
-    """The error of a page whose ``Content-Type`` is none of the ``wanted`` media types.
+    """Get the error of a page whose ``Content-Type`` is none of the ``wanted`` media types.
 
     ``text/*`` stands for every text, nothing for everything. A page that does not say what it is
     may be what is wanted.
@@ -125,7 +109,7 @@ def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedT
 
 
 def retry_after_seconds(value: str | None, now: datetime) -> float | None:
-    """Seconds to wait from ``now``: the header holds seconds or an HTTP date. None if neither.
+    """Get the seconds to wait from ``now`` of a Retry-After: seconds or an HTTP date, else None.
 
     >>> moment = datetime(2015, 10, 21, 7, 27, 30, tzinfo=UTC)
     >>> retry_after_seconds("120", moment)

@@ -1,12 +1,8 @@
-"""Which proxy a request leaves through, and which ones are left out for a while (SPEC.md C9).
+"""Choose the proxy of a download from its pool; cool proxies down while they fail (SPEC.md C9).
 
-Pure: the clock is handed in, in seconds of any steady clock. A pool in which all rest is used all
-the same, by the proxy whose rest ends first: a slow way is better than none.
-
-Proxies of the pools: read from their secret, given out in turn, left out while they fail.
-
-What a proxy's URL holds of a user and a password goes into one header and nowhere else: no error,
-no log line and no answer quotes it.
+The pools are read from their secrets. Where all proxies of a pool cool down, the one that is back
+first is used: a slow proxy is better than none. The user and the password in a proxy's URL go into
+one header and nowhere else: no error, no log line and no answer quotes them.
 """
 
 import asyncio
@@ -31,10 +27,10 @@ LONGEST_COOL_DOWN_SECONDS: Final = 3_600.0
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a proxy has done lately: ``failures`` in a row, ``rests`` since it last succeeded."""
+    """A proxy's ``failures`` in a row, and its ``cool_downs`` since it last succeeded."""
 
     failures: int = 0
-    rests: int = 0
+    cool_downs: int = 0
     cool_down_until: float = float("-inf")
 
 
@@ -42,25 +38,27 @@ NEW: Final = Standing()
 
 
 def after_failure(standing: Standing, pool: ProxyPool, now: float) -> Standing:
-    """A proxy that did not do its work; at ``max_failures`` in a row it rests.
+    """Count a failure of a proxy; at ``max_failures`` in a row it cools down.
 
-    What fails while it rests was under way before, and does not make it rest for longer. The first
-    failure after a rest sends it back to rest, for twice as long.
+    What fails during a cool-down began before it, and does not extend it. The first failure after
+    a cool-down begins another one, twice as long.
     """
     if now < standing.cool_down_until:
         return standing
     failures = standing.failures + 1
-    if not standing.rests and failures < pool.max_failures:
+    if not standing.cool_downs and failures < pool.max_failures:
         return msgspec.structs.replace(standing, failures=failures)
-    doubled = pool.rest_seconds * 2.0 ** min(standing.rests, 32)
+    doubled = pool.rest_seconds * 2.0 ** min(standing.cool_downs, 32)
     longest = max(LONGEST_COOL_DOWN_SECONDS, pool.rest_seconds)
     return Standing(
-        failures=failures, rests=standing.rests + 1, cool_down_until=now + min(doubled, longest)
+        failures=failures,
+        cool_downs=standing.cool_downs + 1,
+        cool_down_until=now + min(doubled, longest),
     )
 
 
 def chosen(standings: Sequence[Standing], first: int, now: float) -> int:
-    """The first proxy from ``first`` on, in a ring, that does not rest.
+    """Choose the first proxy from ``first`` on, in a ring, that is not cooling down.
 
     >>> chosen([NEW, Standing(cool_down_until=9.0), NEW], 1, 5.0)
     2
@@ -76,7 +74,7 @@ def chosen(standings: Sequence[Standing], first: int, now: float) -> int:
 
 
 def place_of(key: str, count: int) -> int:
-    """The number, below ``count``, that is always the same for one key.
+    """Get the number, below ``count``, that is always the same for one key.
 
     >>> place_of("job host", 3) == place_of("job host", 3)
     True
@@ -109,14 +107,14 @@ class Proxy:
 
     @property
     def identity(self) -> tuple[str, str | None]:
-        """What stays the same over two readings of one list."""
+        """Identify the proxy over two readings of a list."""
         return str(self.url), self.authorization
 
 
 def parse_proxies(text: str) -> tuple[list[Proxy], int]:
-    r"""The proxies of a list, one URL a line, and how many lines are none.
+    r"""Parse a list of proxies, one URL a line; count the lines that are none.
 
-    Empty lines and those that begin with ``#`` are passed over.
+    Empty lines and those that begin with ``#`` are skipped.
 
     >>> proxies, wrong = parse_proxies("http://me:secret@10.0.0.1:3128\nsocks5://a:1\n# old")
     >>> str(proxies[0].url), wrong
@@ -149,8 +147,8 @@ def _proxy(line: str) -> Proxy | None:
         return None
 
 
-class Way:
-    """The way that one download takes through a pool; it says how the proxy has done."""
+class ProxyRoute:
+    """The proxy of one download; it is told how the proxy did."""
 
     __slots__ = ("_list", "_pool", "proxy")
 
@@ -165,50 +163,50 @@ class Way:
         return self._pool.allow_private
 
     def succeeded(self) -> None:
-        """The proxy has brought an answer."""
+        """Forget the proxy's failures: it brought an answer."""
         self._list.standings.pop(self.proxy.identity, None)
 
     def failed(self) -> None:
-        """The proxy has not done its work."""
+        """Count a failure of the proxy."""
         identity = self.proxy.identity
         standing = self._list.standings.get(identity, NEW)
         self._list.standings[identity] = after_failure(standing, self._pool, self._list.clock())
 
     def refused_us(self) -> None:
-        """The proxy does not take our credentials: they may have been changed."""
+        """Count refused credentials, and read the list again: they may have been changed."""
         self._list.read_again(AGAIN_SECONDS)
         self.failed()
 
 
 class _List:
-    """A pool's proxies and how each is doing."""
+    """A pool's proxies and their standings."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.proxies: list[Proxy] = []
         self.fault = ""
         self.standings: dict[tuple[str, str | None], Standing] = {}
-        self.turn = 0
+        self.next_number = 0
         self.read_at = float("-inf")
         self.stale_at = float("-inf")
         self.lock = asyncio.Lock()
 
     def read_again(self, after_seconds: float) -> None:
-        """Read the list when it is asked for next, but not within so long of the last time."""
+        """Read the list with the next download, but not within so long of the last time."""
         self.stale_at = min(self.stale_at, self.read_at + after_seconds)
 
     def take(self, proxies: list[Proxy]) -> None:
-        """Use these from now on; what is known of those that were there before is kept."""
+        """Use these proxies from now on; keep the standings of those that stay."""
         self.proxies = proxies
         known = {proxy.identity for proxy in proxies}
         self.standings = {key: value for key, value in self.standings.items() if key in known}
 
 
 class Proxies:
-    """All pools of a fetcher.
+    """The pools of a fetcher.
 
     Args:
-        read_secret: The text of a secret by its name; called in a thread, may raise anything.
+        read_secret: Reads the text of a secret; called in a thread, may raise anything.
         clock: Steady seconds.
     """
 
@@ -222,8 +220,8 @@ class Proxies:
         self._clock = clock
         self._lists: OrderedDict[tuple[str | None, str], _List] = OrderedDict()
 
-    async def way(self, fetch_context: FetchContext, host: str) -> Way | None:
-        """The way to leave by, or None where the errand names no pool.
+    async def route(self, fetch_context: FetchContext, host: str) -> ProxyRoute | None:
+        """Choose the proxy of a download, or None where the context names no pool.
 
         Raises:
             NoProxyError: the pool has no proxies, or they cannot be read; says which and why.
@@ -245,11 +243,11 @@ class Proxies:
             whose = (queue_key.tenant, queue_key.biz) if queue_key is not None else ()
             first = place_of(" ".join((*whose, fetch_context.job or "", host)), count)
         else:
-            first, known.turn = known.turn % count, known.turn + 1
+            first, known.next_number = known.next_number % count, known.next_number + 1
         if known.standings:
             standings = [known.standings.get(proxy.identity, NEW) for proxy in known.proxies]
             first = chosen(standings, first, self._clock())
-        return Way(known.proxies[first], pool, known)
+        return ProxyRoute(known.proxies[first], pool, known)
 
     async def _list(self, name: str | None, pool: ProxyPool) -> _List:
         key = name, pool.secret
@@ -294,7 +292,7 @@ class Proxies:
 
 
 def _why(error: Exception) -> str:
-    """Why a secret cannot be read, in words of ours: its own may quote the secret."""
+    """Explain why a secret cannot be read, without its error's text, which may quote it."""
     if isinstance(error, ConfigError):
         known = [each.message for each in error.problems if each.message in WRONG_SETUP.values()]
         if known:

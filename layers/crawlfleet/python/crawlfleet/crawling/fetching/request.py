@@ -1,11 +1,8 @@
-"""Redirects, followed by hand: what is asked next, and what of a request goes with it.
+"""Build the requests of a download: the first from tenant and biz, the next from redirects.
 
-As browsers do it (RFC 9110, 15.4; the Fetch standard, 4.4), except that credentials in a place are
-never sent: a site does not decide as whom we come. Nothing here touches the network.
-
-A request as it goes out: its URL, headers and body, from what the tenant and the biz wrote.
-
-Nothing here touches the network; the fetcher and its in-memory fake share it.
+Redirects are followed as browsers do (RFC 9110, 15.4; the Fetch standard, 4.4), except that
+credentials in a ``Location`` are never sent: a site does not decide as whom we come. Nothing here
+touches the network; the fetcher and its in-memory fake share it.
 """
 
 import re
@@ -27,19 +24,19 @@ from crawlfleet.kernel.urls import (
 )
 from crawlfleet.requests.models import Body, Validators
 
-#: What a URL must not hold raw (RFC 3986): then it has to be quoted, else it is final as it stands.
+#: Characters that a URL must not hold raw (RFC 3986): only with them it is quoted.
 _UNQUOTED: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
 
 
-#: Configurations whose headers are remembered.
+#: Configurations whose merged headers are kept.
 _BOOK_LENGTH: Final = 256
 
 
 def method_of(body: Body) -> str:
-    """The method, in capitals.
+    """Get the method in capitals.
 
     Raises:
-        PageGoneError: it is none that pages are asked for with.
+        PageGoneError: it is not allowed.
     """
     if problem := problem_with_method(body.method):
         raise PageGoneError(f"the method {problem}")
@@ -47,16 +44,16 @@ def method_of(body: Body) -> str:
 
 
 def url_of(body: Body) -> URL:
-    """The URL with the request's params appended to those it has.
+    """Append the request's params to its URL.
 
-    A URL that is properly encoded is left to the letter: requoting would turn ``?a=%2F`` into
+    A properly encoded URL stays as it is: requoting would turn ``?a=%2F`` into
     ``?a=/``, which breaks signatures. Params are plain text and are always encoded.
 
     >>> str(url_of(Body(url="http://a/?x=%2F", params={"q": "b c"}, rule="r", rule_version="1")))
     'http://a/?x=%2F&q=b+c'
 
     Raises:
-        PageGoneError: it is no URL that may be asked for.
+        PageGoneError: the URL is not allowed.
     """
     if problem := problem_with(body.url):
         raise PageGoneError(f"the URL {problem}")
@@ -70,10 +67,10 @@ def url_of(body: Body) -> URL:
 
 
 def as_url(text: str) -> URL:
-    """The URL of a text; one that is properly encoded is left to the letter, but for its host's.
+    """Parse a URL; if properly encoded it stays as it is, but for a lower-case host.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no URL.
     """
     url = URL(text, encoded=_UNQUOTED.search(text) is None)
     host = url.raw_host
@@ -81,21 +78,21 @@ def as_url(text: str) -> URL:
 
 
 def _lower(url: URL, host: str) -> URL:
-    """A host's name in one spelling, so that nobody has two turns there."""
+    """Spell a host in lower case, so that no host has two sets of slots."""
     return url if host == host.lower() else url.with_host(host.lower())
 
 
 class HeaderBook:
-    """The headers that requests go out with; those of each biz are put together once."""
+    """Merge the headers of requests; those of each biz once."""
 
     def __init__(self) -> None:
         # By identity: the limits are not hashable, and live as long as a configuration does.
         self._of_biz: dict[int, tuple[FetchLimits, CIMultiDict[str]]] = {}
 
     def headers_of(self, body: Body, limits: FetchLimits) -> CIMultiDict[str]:
-        """The biz's headers, then the request's over them; those of the connection are dropped.
+        """Merge the biz's headers and the request's over them, without those of the connection.
 
-        The answer is not to be changed.
+        The result must not be changed.
 
         Raises:
             PageGoneError: a name or value would break out of its line.
@@ -123,10 +120,10 @@ def _merged(headers: CIMultiDict[str], given: Mapping[str, str]) -> CIMultiDict[
 
 
 def payload_of(body: Body) -> bytes | None:
-    """The body in UTF-8, or None.
+    """Encode the body in UTF-8, or None.
 
     Raises:
-        PageGoneError: it holds half a surrogate pair, which has no encoding.
+        PageGoneError: half a surrogate pair has no encoding.
     """
     if body.body is None:
         return None
@@ -136,12 +133,12 @@ def payload_of(body: Body) -> bytes | None:
         raise PageGoneError(f"the body is not valid text: {error.reason}") from error
 
 
-#: The statuses that send on to another place, when they name one.
+#: The statuses that redirect, with a ``Location``.
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
-#: What says who we are stays with the origin that it was meant for.
+#: Credentials stay with the origin that they were meant for.
 _OF_THE_ORIGIN: Final = ("Authorization", "Cookie", "Cookie2")
-#: What describes a body ends with it.
+#: Headers that describe a body are dropped with it.
 _OF_THE_BODY: Final = (
     "Content-Encoding",
     "Content-Language",
@@ -156,7 +153,7 @@ _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One request on the way to a page. ``headers`` are not to be changed."""
+    """One request on the way to a page. ``headers`` must not be changed."""
 
     method: str
     url: URL
@@ -165,22 +162,22 @@ class Hop:
 
     @property
     def host(self) -> str:
-        """The host in its encoded form."""
+        """The host, encoded."""
         return self.url.raw_host or ""
 
     @property
     def asked(self) -> str:
-        """The URL as it is asked for: without its fragment."""
+        """The URL without its fragment."""
         return str(self.url).partition("#")[0]
 
 
 def first_hop(
     book: HeaderBook, body: Body, limits: FetchLimits, validators: Validators | None
 ) -> Hop:
-    """What is asked first.
+    """Make the first hop.
 
     Raises:
-        PageGoneError: nobody may send this.
+        PageGoneError: the request is not allowed.
     """
     url, method = url_of(body), method_of(body)
     headers = book.headers_of(body, limits)
@@ -190,10 +187,10 @@ def first_hop(
 
 
 def next_hop(hop: Hop, status: int, place: str) -> Hop:
-    """What is asked after ``hop`` was answered with a redirect to ``place``.
+    """Make the hop after ``hop`` was redirected to ``place``.
 
     Raises:
-        PageGoneError: the place is none that may be asked for.
+        PageGoneError: the place is not allowed.
     """
     url = _place_of(hop.url, place)
     method, payload = hop.method, hop.payload
@@ -223,7 +220,7 @@ def _origin(url: URL) -> tuple[str, str | None, int | None]:
 def _place_of(base: URL, place: str) -> URL:
     try:
         url = as_url(_plain(place))
-        if not url.scheme:  # with one it stands for itself, and has to name its host
+        if not url.scheme:  # with a scheme it is absolute, and has to name its host
             url = base.join(url)
         if url.raw_user is not None or url.raw_password is not None:
             url = url.with_user(None)
@@ -239,7 +236,7 @@ def _place_of(base: URL, place: str) -> URL:
 
 
 def _plain(place: str) -> str:
-    """The header as text: raw bytes beyond ASCII become what their percent-encoding would be."""
+    """Decode the header: raw bytes beyond ASCII become their percent-encoding."""
     place = place.strip(_BLANK).replace("\t", "")
     if place.isascii():
         return place
@@ -251,7 +248,7 @@ def _plain(place: str) -> str:
 
 
 def _conditional(headers: CIMultiDict[str], validators: Validators) -> CIMultiDict[str]:
-    """The headers with what asks for a page only if it has changed; bad validators are left out."""
+    """Add the validators to the headers, for changed pages alone; skip malformed ones."""
     given = {"If-None-Match": validators.etag, "If-Modified-Since": validators.last_modified}
     headers = headers.copy()
     for name, value in given.items():

@@ -1,12 +1,8 @@
-"""A page's body while it arrives: bounded as it comes and as it is decoded, alone and together.
+"""Read bodies, bounded as they arrive and as they are decoded, each and all of them together.
 
-How many bytes of bodies may be in flight together, over all downloads of one fetcher.
-
-Each body has its own limit, but hundreds at once would still add up to more than a worker has.
-
-What is remembered of a download that fails: the last answer on the way, and how its body began.
-
-A dead letter shows it to people (SPEC.md H6), so it is bounded like everything that a site sends.
+Each body has its own limit, but hundreds at once would still need more memory than a worker has:
+:class:`BodyRoom` bounds them together. :class:`Trail` keeps the last answer of a download that
+fails, bounded too, for its dead letter (SPEC.md H6).
 """
 
 import asyncio
@@ -21,15 +17,15 @@ from crawlfleet.crawling.fetching.content_encoding import BodyDecoder
 from crawlfleet.kernel.errors import TooLargeError
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
 
-#: What a body asks for at a time.
+#: Bytes that a body asks for at a time.
 STEP_BYTES: Final = 256 * 1024
 
 
 class BodyRoom:
-    """Room for bodies; whoever finds none waits, first come, first served.
+    """Bound the bytes of bodies in flight; bodies wait for room, first come, first served.
 
-    The body that has had room for the longest never waits, even where that takes more than there
-    is. So somebody can always finish, and what is held is at most ``total`` and one body.
+    The oldest body never waits, even where it exceeds the bound, so one can always finish. At most
+    ``total`` bytes and one body are in memory.
     """
 
     def __init__(self, total: int) -> None:
@@ -38,12 +34,12 @@ class BodyRoom:
         self._queue: OrderedDict[Share, tuple[int, asyncio.Future[None]]] = OrderedDict()
 
     def share(self) -> "Share":
-        """A body's part of the room, a context manager; it takes nothing until it is grown."""
+        """Make a body's part of the room, a context manager; empty until it is grown."""
         return Share(self)
 
     @property
     def free(self) -> int:
-        """Bytes left; below zero while the oldest body has gone beyond."""
+        """Bytes left; below zero while the oldest body exceeds the bound."""
         return self._free
 
     async def take(self, share: "Share", count: int) -> None:
@@ -51,13 +47,13 @@ class BodyRoom:
         if self._is_oldest(share) or (not self._queue and count <= self._free):
             self._grant(share, count)
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._queue[share] = count, turn
+        waiter = asyncio.get_running_loop().create_future()
+        self._queue[share] = count, waiter
         try:
-            await turn
+            await waiter
         finally:
             if self._queue.pop(share, None):
-                self._settle()  # gave up; those behind may need less than it did
+                self._settle()  # cancelled; those behind it may need less
 
     def leave(self, share: "Share") -> None:
         """Take back all that ``share`` has."""
@@ -70,7 +66,7 @@ class BodyRoom:
         return next(iter(self._holders), share) is share
 
     def _next(self) -> "Share":
-        """Who of those that wait comes first: the oldest body, else the one that came first."""
+        """Get the next waiting body: the oldest one, else the first that came."""
         oldest = next(iter(self._holders), None)
         if oldest is not None and oldest in self._queue:
             return oldest
@@ -82,20 +78,20 @@ class BodyRoom:
         self._holders[share] = None
 
     def _settle(self) -> None:
-        """Let those who wait have what there is now."""
+        """Give the free room to those that wait."""
         while self._queue:
             share = self._next()
-            count, turn = self._queue[share]
-            if not turn.done():
+            count, waiter = self._queue[share]
+            if not waiter.done():
                 if not self._is_oldest(share) and count > self._free:
                     return
                 self._grant(share, count)
-                turn.set_result(None)
+                waiter.set_result(None)
             del self._queue[share]
 
 
 class Share:
-    """One body's part of the room. ``held`` is how many bytes it was given."""
+    """One body's part of the room: ``held`` bytes."""
 
     __slots__ = ("_room", "held")
 
@@ -104,10 +100,10 @@ class Share:
         self.held = 0
 
     async def grow(self, size: int, deadline: float) -> None:
-        """Have room for ``size`` bytes in all.
+        """Grow to ``size`` bytes in all.
 
         Raises:
-            TimeoutError: there was none by ``deadline``, in the loop's time.
+            TimeoutError: there was no room by ``deadline``, in the loop's time.
         """
         if size > self.held:
             count = -(-(size - self.held) // STEP_BYTES) * STEP_BYTES
@@ -127,16 +123,16 @@ class Share:
             self._room.leave(self)
 
 
-#: How an error page begins is worth this much of a wait, where the biz allows it, and no more.
+#: The longest wait for the beginning of an error page, where the biz allows it.
 SAMPLE_SECONDS: Final = 2.0
-#: Bytes that may arrive before there is a sample: a coding can go on for long without a result.
+#: Encoded bytes that may arrive before a sample: a coding can yield nothing for long.
 _SAMPLE_ARRIVED: Final = 65_536
 
 
 class Trail:
-    """One download's. ``last`` is the latest answer, of whichever hop.
+    """The trail of a download: ``last`` is the latest answer of any hop.
 
-    ``body`` is what was decoded so far of the last answer's body, ``raw`` how it came.
+    ``body`` is what was decoded so far of its body, ``raw`` how it arrived.
     """
 
     __slots__ = ("_seconds", "body", "last", "raw")
@@ -148,9 +144,9 @@ class Trail:
         self.raw = b""
 
     def answer(self, seconds: float, secret: str | None = None) -> Answer | None:
-        """What the site said last; None if it said nothing at all.
+        """Get the site's last answer; None without any.
 
-        ``secret`` is what a proxy was told, and must not be seen even where it is echoed.
+        ``secret``, the credentials of a proxy, is masked even where a site echoes it.
         """
         last = self.last
         if last is None:
@@ -164,12 +160,12 @@ class Trail:
         return Answer.of(str(last.url), last.status, headers, seconds, sample)
 
     async def sample(self, response: aiohttp.ClientResponse, limit: int) -> None:
-        """Read the beginning of an error page. Whatever goes wrong, the error stays what it is."""
+        """Read the beginning of an error page; whatever fails, the page's error stays the same."""
         limit = min(limit, SAMPLE_BYTES)
         try:
             async with asyncio.timeout(self._seconds):
                 await self._read(response, limit)
-        except Exception:  # noqa: BLE001  the page failed already, and that is what is told
+        except Exception:  # noqa: BLE001  the page failed already, with an error of its own
             return
 
     async def _read(self, response: aiohttp.ClientResponse, limit: int) -> None:
@@ -185,10 +181,10 @@ class Trail:
 
 
 def decoder_of(response: aiohttp.ClientResponse, limit: int) -> BodyDecoder | None:
-    """What undoes the answer's codings; None where it has none.
+    """Make the decoder of the answer's codings; None without any.
 
     Raises:
-        BadCodingError: it has too many.
+        BadCodingError: there are too many.
     """
     if "Content-Encoding" not in response.headers:
         return None
@@ -196,7 +192,7 @@ def decoder_of(response: aiohttp.ClientResponse, limit: int) -> BodyDecoder | No
 
 
 def headers_of(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """Lower-case names, last value; bytes beyond ASCII that are no UTF-8 are read as Latin-1."""
+    """Map lower-case names to their last value; bytes that are no UTF-8 are read as Latin-1."""
     return {
         name.lower(): value if value.isascii() else _text(value)
         for name, value in response.headers.items()
@@ -211,13 +207,13 @@ def _text(value: str) -> str:
     return value
 
 
-#: Decoding this much in one go is long enough; then others get the loop.
+#: After decoding so many bytes others get the event loop.
 _DECODE_AT_ONCE_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
-    """What one body may take: ``limit`` bytes, of its ``share`` of the room, until ``deadline``."""
+class BodyReader:
+    """Read one body: up to ``limit`` bytes, in its ``share`` of the room, until ``deadline``."""
 
     limit: int
     share: Share
@@ -225,12 +221,12 @@ class Gathering:
     trail: Trail
 
     async def content(self, response: aiohttp.ClientResponse) -> bytes:
-        """The decoded body. Should that fail, the trail has what there was.
+        """Read and decode the body. Should that fail, the trail has its beginning.
 
         Raises:
-            TooLargeError: what arrives, or what it becomes, is longer than the limit.
-            TimeoutError: it is not there by the deadline, or no room for it.
-            BadCodingError: it is not of the coding that it says it is.
+            TooLargeError: it exceeds the limit, encoded or decoded.
+            TimeoutError: the body, or room for it, was late.
+            BadCodingError: it does not match its coding.
         """
         limit, trail = self.limit, self.trail
         announced = response.content_length

@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.crawling.fetching.connections import MayConnect
-from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, Run
+from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, Download
 from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, HopGuard, error_for
 from crawlfleet.crawling.fetching.proxies import Proxies
 from crawlfleet.crawling.fetching.request import REDIRECTS, Hop
@@ -58,11 +58,11 @@ class _PartialFetcher(AiohttpFetcher):
     """A fetcher that reads only the beginning of a page; one for each probe reuses nothing."""
 
     async def _read(
-        self, hop: Hop, run: Run, response: aiohttp.ClientResponse, deadline: float
+        self, hop: Hop, download: Download, response: aiohttp.ClientResponse, deadline: float
     ) -> Page | Hop:
-        status, first_byte = response.status, run.seconds
+        status, first_byte = response.status, download.seconds
         if status in REDIRECTS and response.headers.get("Location"):
-            return await super()._read(hop, run, response, deadline)
+            return await super()._read(hop, download, response, deadline)
         failure = error_for(status, response.headers.get("Retry-After"), self._clock())
         is_elsewhere = isinstance(failure, PageGoneError) and status not in _REFUSALS
         if failure is not None and not is_elsewhere:
@@ -72,9 +72,9 @@ class _PartialFetcher(AiohttpFetcher):
             status=status,
             headers={},
             body=b"",
-            redirects=tuple(run.redirects),
+            redirects=tuple(download.redirects),
             seconds=first_byte,
-            bytes_per_second=await _read_part(response, run.limits.max_body_bytes, deadline),
+            bytes_per_second=await _read_part(response, download.limits.max_body_bytes, deadline),
         )
 
 
