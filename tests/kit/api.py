@@ -10,8 +10,7 @@ from crawlfleet.api import results as result_views
 from crawlfleet.api import schedules as schedule_inputs
 from crawlfleet.api import schedules as schedule_views
 from crawlfleet.api.app import RestApi
-from crawlfleet.api.fleet import REASON, fleet_view
-from crawlfleet.api.incidents import incident_view
+from crawlfleet.api.fleet import REASON, fleet_view, incident_view
 from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
     MethodNotAllowedError,

@@ -1,4 +1,4 @@
-"""The REST API: an API Gateway proxy event in, its answer out.
+"""Dispatch of the REST API: an API Gateway proxy event in, its answer out.
 
 Dispatch is powertools' resolver over the table of routes. Errors become problem documents here and
 nowhere else.
@@ -31,7 +31,7 @@ class RestApi:
     Args:
         open_context: Gives what the API works on; asked at each call until it succeeds, so that a
             part that cannot be opened is a problem document too.
-        log: Is told of every fault that is not the caller's: what is answered with 5xx.
+        log: Called with every fault that is not the caller's: what is answered with 5xx.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RestApi:
             call = Call(self._app.current_event.raw_event, self._context)
             try:
                 if not route.open:
-                    # Whose call it is comes before what it says: a stranger learns nothing from us.
+                    # The key is checked before the parameters: a stranger learns nothing from us.
                     _ = call.tenant
                 known_parameters(call.parameters, route.names)
                 return route.handler(call, **{name: unquote(value) for name, value in path.items()})

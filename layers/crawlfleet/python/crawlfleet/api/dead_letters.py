@@ -1,4 +1,4 @@
-"""The API's dead letters: listed, shown, replayed, purged; one by its id, or those of a filter."""
+"""Dead letters in the API: list, get, replay, purge; one by its id, or those of a filter."""
 
 import base64
 import re
@@ -33,7 +33,7 @@ from crawlfleet.wire.requests import RequestStatus
 #: No answer of the web has a larger status; 0 is no answer at all.
 LARGEST_STATUS: Final = 999
 Word = Annotated[str, Meta(min_length=1, max_length=255)]
-#: The enumeration is told; what is none of it is found below, which names them all.
+#: The schema has the enumeration; another value is refused below, where all are named.
 Reason = Annotated[
     str, Meta(min_length=1, max_length=255, extra_json_schema={"enum": list(REASONS)})
 ]
@@ -63,13 +63,13 @@ class FilterInput(
 
 
 class ReplayInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one dead letter is replayed: by the rule as it was then, or as it is now."""
+    """Choice of a replay's rule: as it was then, or as it is now."""
 
     rule: Literal["frozen", "current"] = "frozen"
 
 
 class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are replayed, and how. All of them are ``all``, not an empty filter.
+    """Selection of dead letters to replay. All of them are ``all``, not an empty filter.
 
     ``cursor`` is that of the answer before, where a call did not come to the end.
     """
@@ -82,7 +82,7 @@ class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are removed. All of them are ``all``, not an empty filter.
+    """Selection of dead letters to remove. All of them are ``all``, not an empty filter.
 
     ``cursor`` is that of the answer before, where a call did not come to the end.
     """
@@ -94,7 +94,7 @@ class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def filter_in(query: Mapping[str, str]) -> DeadLetterFilter:
-    """The filter in the parameters of a list."""
+    """Read the filter in the parameters of a list."""
     for name in ("reason", "rule", "host", "text"):
         if not 1 <= len(query.get(name, "x")) <= 255:
             raise InvalidRequestError.of(name, "must be 1 to 255 signs")
@@ -112,7 +112,7 @@ def filter_in(query: Mapping[str, str]) -> DeadLetterFilter:
 
 
 def _many_in(body: bytes, shape: type[M]) -> tuple[M, DeadLetterFilter]:
-    """Read which letters are changed; of ``all`` in the wrong place say where the right one is."""
+    """Read which dead letters are changed; name the right place of a misplaced ``all``."""
     try:
         given = read(body, shape)
     except InvalidRequestError as error:
@@ -132,7 +132,7 @@ def _reason(text: str | None, field: str) -> str | None:
 
 
 def _host(text: str | None, field: str) -> str | None:
-    """The host, without the port or the scheme that somebody has copied with it."""
+    """Read a host, without a port or a scheme that was copied with it."""
     host = None if text is None else host_named(text)
     if text is not None and host is None:
         raise InvalidRequestError.of(field, "is no host, such as shop.example")
@@ -140,7 +140,7 @@ def _host(text: str | None, field: str) -> str | None:
 
 
 def _meant(given: FilterInput, *, all_of_them: bool) -> DeadLetterFilter:
-    """The filter; nobody changes everything by a typo.
+    """Read the filter; an empty one must not change everything by a typo.
 
     Raises:
         InvalidRequestError: it is empty and nothing says ``all``, or says both.
@@ -176,12 +176,12 @@ class DeadLettersPage(Page, frozen=True):
 
 
 def dead_letter_view(dead: Tracked) -> DeadLetterSummary:
-    """msgspec.Struct a dead letter of a list."""
+    """Shape a dead letter of a list."""
     return DeadLetterSummary(**_summary(dead))
 
 
 def whole_dead_letter_view(dead: Tracked, label: Callable[[int], str]) -> DeadLetter:
-    """msgspec.Struct a dead letter alone."""
+    """Shape a dead letter alone."""
     body, answer = dead.request.body, dead.answer
     return filled(
         DeadLetter,
@@ -213,7 +213,7 @@ def _summary(dead: Tracked) -> dict[str, Any]:
 
 
 def sample_view(answer: Answer) -> Sample:
-    """The sample as text where it is UTF-8 and the answer does not say otherwise, else base64.
+    """Shape the sample: as text where it is UTF-8 and not declared otherwise, else as base64.
 
     >>> sample_view(Answer(url="u", sample="Börse".encode()))
     Sample(encoding='text', content='Börse')
@@ -267,7 +267,7 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/dead-letters", DeadLettersPage, parameters=(*_FILTER, CURSOR, LIMIT))
 def list_dead_letters(call: Call, biz: str) -> Response[str]:
-    """Requests that were given up on, oldest first: why, and the site's last answer."""
+    """List requests that were given up on, oldest first: why, and the site's last answer."""
     meant, ports = filter_in(call.query), call.context.dead_letters
     return page_of(
         call.limit,
@@ -281,7 +281,7 @@ def list_dead_letters(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/dead-letters/{id}", DeadLetter, problems=(409,))
 def get_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    """One dead letter with everything, the beginning of the last answer's body too."""
+    """Get one dead letter whole, with the beginning of the last answer's body."""
     found = call.context.dead_letters.get_dead_letter(call.tree, call.tenant, biz, id)
     return shown(200, whole_dead_letter_view(found, labels_of(call, biz)))
 
@@ -295,7 +295,7 @@ def get_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A0
     body_required=False,
 )
 def replay_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    """Have a dead letter worked on again, by its rule as it was or as it is now."""
+    """Replay a dead letter, by its rule as it was or as it is now."""
     current, ports = read_or(ReplayInput(), call.body).rule == "current", call.context.dead_letters
     tracked = ports.replay_one(
         call.tree, call.tenant, biz, id, current_rule=current, by=call.by, now=call.now
@@ -315,7 +315,7 @@ def purge_dead_letter(call: Call, biz: str, id: str) -> Response[str]:  # noqa: 
     "POST", "/v1/{biz}/dead-letters/replay", ReplayedAnswer, problems=(413,), body=(ReplaysInput,)
 )
 def replay_dead_letters(call: Call, biz: str) -> Response[str]:
-    """Have the dead letters that a filter means worked on again, some at a time."""
+    """Replay the dead letters of a filter, some at a time."""
     given, meant = _many_in(call.body, ReplaysInput)
     ours = (call.tree, call.tenant, biz, meant)
     current = given.rule == "current"
@@ -335,7 +335,7 @@ def replay_dead_letters(call: Call, biz: str) -> Response[str]:
     "POST", "/v1/{biz}/dead-letters/purge", PurgedAnswer, problems=(413,), body=(PurgesInput,)
 )
 def purge_dead_letters(call: Call, biz: str) -> Response[str]:
-    """Remove the dead letters that a filter means, some at a time."""
+    """Remove the dead letters of a filter, some at a time."""
     given, meant = _many_in(call.body, PurgesInput)
     ours = (call.tree, call.tenant, biz, meant)
     did = call.context.dead_letters.purge(

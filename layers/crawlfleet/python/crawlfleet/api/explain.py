@@ -1,4 +1,4 @@
-"""The API's explanations: the decisions that brought a request or a URL where it is."""
+"""Explanations in the API: decisions about a request or a URL; visits of pages (SPEC.md H7)."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -24,7 +24,7 @@ from crawlfleet.wire.explain import (
 
 
 def explanation_view(explained: service.Explanation, label: Callable[[int], str]) -> Explanation:
-    """msgspec.Struct the explanation of a request."""
+    """Shape the explanation of a request."""
     tracked, request = explained.tracked, explained.tracked.request
     return filled(
         Explanation,
@@ -43,7 +43,7 @@ def explanation_view(explained: service.Explanation, label: Callable[[int], str]
 def url_explanation_view(
     explained: service.UrlExplanation, biz: str, label: Callable[[int], str]
 ) -> UrlExplanation:
-    """msgspec.Struct the explanation of a URL."""
+    """Shape the explanation of a URL."""
     facts = explained.standing.facts
     flag = facts.get("request_state")
     if isinstance(flag, int):
@@ -70,7 +70,7 @@ def _steps(steps: Iterable[service.Step], label: Callable[[int], str]) -> tuple[
 
 
 def visit_view(visit: KnownVisit) -> Visit:
-    """msgspec.Struct a page as it was last read."""
+    """Shape a page as it was last read."""
     return filled(
         Visit,
         visit,
@@ -85,7 +85,7 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/requests/{id}/explain", Explanation)
 def explain_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    """Why a request is where it is: every decision, and where it stands now."""
+    """Explain a request: every decision about it, and its present state."""
     ports = call.context.explaining
     explained = service.explain(ports, call.tree, call.tenant, biz, id, call.now)
     return shown(200, explanation_view(explained, labels_of(call, biz)))
@@ -98,8 +98,8 @@ def explain_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A0
     parameters=(PAGE_URL, word("rule", "Only what is of this rule or spider.")),
 )
 def explain_url(call: Call, biz: str) -> Response[str]:
-    """Why a URL was or was not crawled: its seeds, their last request, its page."""
-    label = labels_of(call, biz)  # a biz that there is not is told first
+    """Explain why a URL was or was not crawled: its seeds, their last request, its page."""
+    label = labels_of(call, biz)  # an unknown biz is reported first
     url, rule = call.query.get("url"), call.query.get("rule")
     if url is None:
         raise InvalidRequestError.of("url", "is missing")
@@ -110,7 +110,7 @@ def explain_url(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/visits", VisitsAnswer, parameters=(PAGE_URL,))
 def get_visits(call: Call, biz: str) -> Response[str]:
-    """What is known of a page since it was last read, or of all pages together."""
+    """Get the last visit of a page, or the totals of all pages."""
     context, url = call.context, call.query.get("url")
     if url is None:
         found = recrawl.totals(context.visits, call.tree, call.tenant, biz, call.now)

@@ -1,17 +1,20 @@
-"""The API's fleet: workers and hosts of a biz, the whole of it for operators, its health."""
+"""The fleet in the API: workers and hosts of a biz, the whole fleet, health, incidents."""
 
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api.responses import filled, shown
+from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.results import rates_view
-from crawlfleet.api.routing import Call, Parameter, Routes
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, Ticked, WorkerHealth
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.monitoring import fleet_view as views
+from crawlfleet.monitoring.incidents import models, service
+from crawlfleet.monitoring.incidents.kinds import ADVICE
+from crawlfleet.monitoring.incidents.notifications import advised
 from crawlfleet.monitoring.models import HostSample, Sample, Vitals
 from crawlfleet.requests.queue.stats import NodeHealth
 from crawlfleet.wire.fleet import (
@@ -22,6 +25,8 @@ from crawlfleet.wire.fleet import (
     Health,
     HostsAnswer,
     HostState,
+    Incident,
+    IncidentsPage,
     PartState,
     PoolWorkers,
     Running,
@@ -33,14 +38,14 @@ from crawlfleet.wire.fleet import (
 
 #: Bizs in one answer: those with most to do.
 BIZS_SHOWN = 200
-#: Characters of what a driver or a document has to say for itself.
+#: Characters that are shown of a driver's or a document's error.
 REASON = 500
-#: Of a refused configuration every mistake is named, as far as that goes.
+#: Characters that are shown of the validation errors of a refused configuration.
 REFUSAL = 4_000
 
 
 def fleet_view(seen: Sample) -> Fleet:
-    """msgspec.Struct the whole fleet."""
+    """Shape the whole fleet."""
     return filled(
         Fleet,
         seen,
@@ -63,7 +68,7 @@ def _pool(pool: PoolSample) -> PoolWorkers:
 
 
 def host_view(host: HostSample) -> HostState:
-    """msgspec.Struct a host."""
+    """Shape a host."""
     return filled(
         HostState,
         host,
@@ -124,7 +129,7 @@ def _most_first(queue: QueueSample) -> tuple[bool, int, str, str]:
 
 
 def worker_view(status: WorkerHealth) -> WorkerState:
-    """msgspec.Struct a worker, of whose leased requests the one biz's are left."""
+    """Shape a worker, of whose leased requests the one biz's are left."""
     started = status.worker_status.started_ms
     return filled(
         WorkerState,
@@ -139,7 +144,7 @@ def worker_view(status: WorkerHealth) -> WorkerState:
 
 
 def health_view(status: str, parts: dict[str, str], vitals: Vitals | None) -> Health:
-    """msgspec.Struct the platform's health."""
+    """Shape the platform's health."""
     if vitals is None:
         return Health(status=status, parts=parts)
     workers, ticked = vitals.workers, vitals.ticked
@@ -156,12 +161,33 @@ def health_view(status: str, parts: dict[str, str], vitals: Vitals | None) -> He
 
 
 def tick_view(ticked: Ticked) -> Tick:
-    """msgspec.Struct a tick."""
+    """Shape a tick."""
     ago = ticked.seconds_ago
     return Tick(
         seconds_ago=None if ago is None else round(ago, 1),
         took_seconds=round(ticked.took_seconds, 3),
         faults=dict(ticked.faults),
+    )
+
+
+def incident_view(incident: models.Incident) -> Incident:
+    """Shape an incident."""
+    place, people = incident.place, incident.people
+    return filled(
+        Incident,
+        incident,
+        kind=incident.kind.value,
+        severity=incident.severity.value,
+        state=incident.life.value,
+        tenant=place.tenant or None,
+        biz=place.biz or None,
+        part=place.part or None,
+        name=place.name or None,
+        title=ADVICE[incident.kind].title,
+        told=None if people.notified is None else people.notified.value,
+        told_at=people.notified_at,
+        owed=None if people.owed is None else people.owed.value,
+        do=advised(incident),
     )
 
 
@@ -172,26 +198,29 @@ _DEEP: Final = Parameter(
 )
 _DEPTHS: Final = {None: False, "0": False, "1": True}
 
+#: Values of ``state``; without it the first.
+INCIDENT_STATES: Final = ("open", "all")
+
 ROUTES: Final = Routes()
 
 
 @ROUTES.add("GET", "/v1/{biz}/workers", WorkersAnswer)
 def list_workers(call: Call, biz: str) -> Response[str]:
-    """The fleet's workers: how they are, and what they hold of this biz."""
+    """List the fleet's workers: their health, and their leased requests of this biz."""
     found = views.workers(call.context.detector, call.tree, call.tenant, biz)
     return shown(200, WorkersAnswer(workers=tuple(map(worker_view, found))))
 
 
 @ROUTES.add("GET", "/v1/{biz}/hosts", HostsAnswer)
 def list_hosts(call: Call, biz: str) -> Response[str]:
-    """Hosts that this biz is at or waits for, the worst first: how they answer."""
+    """List hosts that this biz fetches from or waits for, the worst first: how they answer."""
     found = call.context.hosts.list(call.tree, call.tenant, biz)
     return shown(200, HostsAnswer(hosts=tuple(map(host_view, found))))
 
 
 @ROUTES.add("GET", "/v1/fleet", Fleet)
 def get_fleet(call: Call) -> Response[str]:
-    """One look at the whole fleet: workers, bizs, hosts, parts. Operators only."""
+    """Get the whole fleet: workers, bizs, hosts, parts. Operators only."""
     context, tree = call.context, call.tree
     refused = context.refusal()
     return shown(
@@ -203,7 +232,7 @@ def get_fleet(call: Call) -> Response[str]:
     "GET", "/health", {200: Health, 503: Health}, problems=(503,), parameters=(_DEEP,), open=True
 )
 def get_health(call: Call) -> Response[str]:
-    """Whether the router can do its work, and with deep=1 what is running."""
+    """Check the parts that the router needs, and with deep=1 describe what is running."""
     given = call.query.get("deep")
     if given not in _DEPTHS:
         raise InvalidRequestError.of("deep", "must be 0 or 1")
@@ -214,3 +243,46 @@ def get_health(call: Call) -> Response[str]:
     able = well or all(state == "ok" for part, state in parts.items() if part != "redis")
     status = "ok" if well else "degraded" if able else "down"
     return shown(200 if able else 503, health_view(status, parts, vitals))
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/incidents",
+    IncidentsPage,
+    parameters=(
+        Parameter(
+            name="state",
+            meaning="Only those that are open, or all of the last three months.",
+            shape={
+                "type": "string",
+                "enum": list(INCIDENT_STATES),
+                "default": INCIDENT_STATES[0],
+            },
+        ),
+        CURSOR,
+        LIMIT,
+    ),
+)
+def list_incidents(call: Call) -> Response[str]:
+    """List what is or was wrong with the tenant's bizs, the newest first.
+
+    An operator's key reads everybody's, and the platform's own.
+    """
+    state = call.query.get("state", INCIDENT_STATES[0])
+    if state not in INCIDENT_STATES:
+        message = f"must be one of {', '.join(INCIDENT_STATES)}"
+        raise InvalidRequestError.of("state", message)
+    open_only = state == INCIDENT_STATES[0]
+    return page_of(
+        call.limit,
+        lambda limit: service.list_incidents(
+            call.context.incidents,
+            call.tree,
+            call.tenant,
+            open_only=open_only,
+            cursor=call.cursor,
+            limit=limit,
+        ),
+        IncidentsPage,
+        incident_view,
+    )

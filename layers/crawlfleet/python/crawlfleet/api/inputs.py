@@ -1,4 +1,4 @@
-"""Reading what clients send: bodies, query parameters. Every mistake is named with its field."""
+"""Inputs of calls: read bodies and query parameters; every validation error names its field."""
 
 import base64
 import binascii
@@ -20,10 +20,10 @@ from crawlfleet.requests.submission.admission import BATCH_LIMIT, Submission
 T = TypeVar("T")
 #: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.
 BODY_LIMIT: Final = 6_000_000
-#: Entries of one page of a list, unless the caller asks for fewer or more.
+#: Entries of one page of a list, unless the call has a limit.
 PAGE: Final = 100
 LARGEST_PAGE: Final = 1_000
-#: Things that one call changes, unless it asks for fewer or more.
+#: Things that one call changes, unless it has a limit.
 CHANGES: Final = 500
 #: The header that makes a repeated submission one.
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
@@ -46,7 +46,7 @@ UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
-    """The call's body.
+    """Read the call's body.
 
     Raises:
         TooLargeBodyError: it is longer than :data:`BODY_LIMIT` bytes.
@@ -67,7 +67,7 @@ def body_of(event: Mapping[str, Any]) -> bytes:
 
 
 def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError], bool]:
-    """The entries of a submission, and whether it is a batch.
+    """Read the entries of a submission, and whether it is a batch.
 
     An entry of a batch that is wrong is its error: the others go on without it.
 
@@ -90,7 +90,7 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
 def entries_in(
     top: Mapping[str, msgspec.Raw], name: str, shape: type[msgspec.Struct]
 ) -> list[msgspec.Raw]:
-    """The entries of a batch: a list of that ``name``, with nothing beside it.
+    """Read the entries of a batch: a list of that ``name``, with nothing beside it.
 
     Raises:
         InvalidRequestError: it is none, or not one of 1 to 1,000.
@@ -109,7 +109,7 @@ def entries_in(
 
 
 def entry_in(raw: msgspec.Raw, shape: type[T], where: str) -> T | InvalidRequestError:
-    """One entry of a batch, or its error: the others go on without it."""
+    """Read one entry of a batch, or return its error: the others go on without it."""
     entry, problems = decode(bytes(raw), shape)
     if entry is not None:
         return entry
@@ -119,7 +119,7 @@ def entry_in(raw: msgspec.Raw, shape: type[T], where: str) -> T | InvalidRequest
 
 
 def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
-    """The one entry of a body; where ``requests`` is misspelled, that and nothing else is wrong."""
+    """Read the one entry of a body; a misspelled ``requests`` is the only error then."""
     for name in () if "url" in top else top:
         if name not in Submission.__struct_fields__ and get_close_matches(name[:64], _BATCH):
             message = 'is no field; a batch is {"requests": [...]}: did you mean requests?'
@@ -128,14 +128,14 @@ def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
 
 
 def _beside(other: str, name: str, shape: type[msgspec.Struct]) -> str:
-    """What is wrong with a field that stands beside a batch's entries."""
+    """Say what is wrong with a field beside a batch's entries."""
     if other in shape.__struct_fields__:
         return f'belongs to each entry of "{name}", not beside them'
     return f"is no field of a batch; it has {named({name}, other)}"
 
 
 def time_in(text: str | None, field: str) -> datetime | None:
-    """A moment: RFC 3339 with a zone, or epoch milliseconds."""
+    """Read a moment: RFC 3339 with a zone, or epoch milliseconds."""
     if text is None:
         return None
     if text.isascii() and text.isdigit() and len(text) <= 14:
@@ -151,12 +151,12 @@ def time_in(text: str | None, field: str) -> datetime | None:
 
 
 def limit_in(text: str | None) -> int:
-    """How many entries of a page are wanted."""
+    """Read the most entries of a page."""
     return PAGE if text is None else number_in(text, "limit", 1, LARGEST_PAGE)
 
 
 def number_in(text: str, field: str, least: int, largest: int) -> int:
-    """A whole number in digits."""
+    """Read a whole number in digits."""
     if text.isascii() and text.isdigit() and len(text) < 8 and least <= int(text) <= largest:
         return int(text)
     raise InvalidRequestError.of(field, f"must be a number from {least} to {largest:,}")
@@ -170,7 +170,7 @@ def job_in(text: str | None) -> str | None:
 
 
 def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
-    """The key under which a submission may be repeated; the header's name is of any case.
+    """Read the idempotency key of a submission; the header's name is of any case.
 
     Raises:
         InvalidRequestError: there are several, or it is not 1 to 255 visible ASCII signs.
@@ -211,12 +211,12 @@ def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) 
 
 
 def read_or(default: T, body: bytes) -> T:
-    """The body as JSON of that shape; no body is the default."""
+    """Decode the body as JSON of that shape; no body is the default."""
     return read(body, type(default)) if body.strip() else default
 
 
 def read(body: bytes, shape: type[T]) -> T:
-    """The body as JSON of that shape; every mistake is named."""
+    """Decode the body as JSON of that shape; every error is named."""
     if not body.strip():
         raise InvalidRequestError.of("body", "is missing: send JSON")
     value, problems = decode(body, shape)

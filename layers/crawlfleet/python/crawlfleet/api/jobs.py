@@ -1,4 +1,4 @@
-"""The API's jobs: started, listed, shown, cancelled, retried."""
+"""Jobs in the API: start, list, get, cancel, retry; usage of runs by spider (SPEC.md B2)."""
 
 import re
 from collections.abc import Mapping
@@ -74,13 +74,13 @@ class JobInput(
 
 
 class RetryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How failed tasks are read: by the rule as it was then, or as it is now."""
+    """Choice of a retry's rule: as it was then, or as it is now."""
 
     rule: Literal["frozen", "current"] = "frozen"
 
 
 def order_in(body: bytes, tenant: str, biz: str) -> JobOrder:
-    """What is ordered.
+    """Read the order of a job.
 
     Raises:
         InvalidRequestError: names every field that is wrong.
@@ -117,7 +117,7 @@ def order_in(body: bytes, tenant: str, biz: str) -> JobOrder:
 
 
 def states_in(query: Mapping[str, str]) -> tuple[JobState, ...]:
-    """Which states are meant: several with commas between; none are all."""
+    """Read the states of a list: several with commas between; none are all."""
     text = query.get("state")
     if text is None:
         return ()
@@ -129,7 +129,7 @@ def states_in(query: Mapping[str, str]) -> tuple[JobState, ...]:
 
 
 def named_in(query: Mapping[str, str], name: str) -> str | None:
-    """The name of a spider or a schedule."""
+    """Read the name of a spider or a schedule."""
     text = query.get(name)
     if text is not None and not _SHORT.match(text):
         raise InvalidRequestError.of(name, "must be 1 to 32 letters, digits, _ and -")
@@ -137,7 +137,7 @@ def named_in(query: Mapping[str, str], name: str) -> str | None:
 
 
 def job_name(text: str) -> str:
-    """The name in a path."""
+    """Read the name in a path."""
     if not _NAME.match(text):
         raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")
     return text
@@ -150,7 +150,7 @@ class JobsPage(Page, frozen=True):
 
 
 class RetriedView(msgspec.Struct, frozen=True, kw_only=True):
-    """So many failed tasks are worked on again; ``skipped`` are past their biz's time to live.
+    """The count of failed tasks to be retried; ``skipped`` are past their biz's time to live.
 
     ``more`` says that the call's time was up before all were: call again.
     """
@@ -162,12 +162,12 @@ class RetriedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_view(job: models.Job) -> JobSummary:
-    """msgspec.Struct a job as lists show it."""
+    """Shape a job as lists show it."""
     return filled(JobSummary, job, state=job.state.value)
 
 
 def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
-    """msgspec.Struct a job with its ledger and its progress."""
+    """Shape a job with its ledger and its progress."""
     progress = progress_of(job, ledger, now)
     rate = progress.per_second
     return filled(
@@ -188,12 +188,12 @@ def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
 
 
 def demand_view(demand: JobDemand) -> Demand:
-    """msgspec.Struct the demand of a spider's jobs."""
+    """Shape the demand of a spider's jobs."""
     return filled(Demand, demand, usage=_usage_view(demand.usage))
 
 
 def run_view(run: RunRecord) -> Run:
-    """msgspec.Struct the run of a job."""
+    """Shape the run of a job."""
     figures = run.figures
     return filled(
         Run,
@@ -269,7 +269,7 @@ def start_job(call: Call, biz: str) -> Response[str]:
     ),
 )
 def list_jobs(call: Call, biz: str) -> Response[str]:
-    """Jobs, the newest first."""
+    """List jobs, the newest first."""
     query = call.query
     states = states_in(query)
     spider, schedule = (named_in(query, name) for name in ("spider", "schedule"))
@@ -292,7 +292,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/jobs/{job}", Job)
 def get_job(call: Call, biz: str, job: str) -> Response[str]:
-    """A job: how far it is, where its tasks are, when it will have ended."""
+    """Get a job: its progress, its ledger, when it will have ended."""
     key = call.tenant, biz, job_name(job)
     return _whole(call, call.context.jobs.get(call.tree, key, call.now))
 
@@ -306,7 +306,7 @@ def get_job(call: Call, biz: str, job: str) -> Response[str]:
     body_required=False,
 )
 def retry_job(call: Call, biz: str, job: str) -> Response[str]:
-    """Have the failed tasks of a job worked on again; one that was done runs again."""
+    """Retry the failed tasks of a job; one that was done runs again."""
     given, context = read_or(RetryInput(), call.body), call.context
     done = context.jobs.retry_failed(
         context.dead_letters,
@@ -342,7 +342,7 @@ def _whole(call: Call, seen: CountedJob) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/demands", DemandsPage, parameters=(CURSOR, LIMIT))
 def list_demands(call: Call, biz: str) -> Response[str]:
-    """What runs of the biz's spiders and rules take of a worker, by name."""
+    """List the demands of the biz's spiders and rules, by name."""
     limit, after = call.limit, call.cursor
     if after is not None and not _NAME.match(after):
         raise InvalidRequestError.of("cursor", "is none of this list")
@@ -354,14 +354,14 @@ def list_demands(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/demands/{spider}", Demand)
 def get_demand(call: Call, biz: str, spider: str) -> Response[str]:
-    """What one's runs take of a worker: memory, CPU, bandwidth, average and maximum."""
+    """Get one spider's demand: memory, CPU, bandwidth, average and maximum."""
     found = call.context.usage.get_demand(call.tree, call.tenant, biz, _name(spider))
     return shown(200, demand_view(found))
 
 
 @ROUTES.add("GET", "/v1/{biz}/jobs/{job}/run", Run)
 def get_run(call: Call, biz: str, job: str) -> Response[str]:
-    """What a job's run took, for a month after its end; while it goes on, up to now."""
+    """Get the usage of a job's run, for a month after its end; while it goes on, up to now."""
     found = call.context.usage.get_run(call.tree, call.tenant, biz, _name(job))
     return shown(200, run_view(found))
 

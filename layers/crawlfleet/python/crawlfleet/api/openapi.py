@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of routes: it cannot say what the API does not do."""
+"""The OpenAPI document, made from the routes: it cannot describe what the API does not do."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -151,7 +151,7 @@ def _operation(route: Route) -> dict[str, Any]:
 def _responses(route: Route) -> dict[str, Any]:
     responses = {str(status): _answer(route, status) for status in route.answers}
     for status in sorted(set(route.problems)):
-        # /health answers 503 in two shapes: what it found, or that it could not even look.
+        # /health answers 503 in two shapes: its own, or a problem where it could not be checked.
         response = responses.setdefault(str(status), {"description": _TITLES[status]})
         problem = {"schema": _reference(ProblemDocument)}
         response["content"] = {**response.get("content", {}), CONTENT_TYPE: problem}

@@ -1,4 +1,4 @@
-"""The API's requests: submitted, looked up, listed, cancelled."""
+"""Requests in the API: submit, get, list, cancel."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -47,12 +47,12 @@ class SubmittedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def submitted_view(accepted: Accepted) -> SubmittedView:
-    """The answer to one page."""
+    """Shape the answer to one page."""
     return SubmittedView(id=str(accepted.id), state=_state_of(accepted), repeated=accepted.repeated)
 
 
 def entry_view(receipt: Receipt) -> SubmissionAnswer:
-    """The answer to one entry of a batch."""
+    """Shape the answer to one entry of a batch."""
     if isinstance(receipt, Accepted):
         return SubmissionAnswer(
             id=str(receipt.id), state=_state_of(receipt), repeated=receipt.repeated
@@ -61,12 +61,12 @@ def entry_view(receipt: Receipt) -> SubmissionAnswer:
 
 
 def _state_of(accepted: Accepted) -> str | None:
-    """What is new is pending; what was accepted before may be long done."""
+    """Return the state of a new request; one that was accepted before may be long done."""
     return None if accepted.repeated else _PENDING
 
 
 def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestStatus:
-    """msgspec.Struct a request; ``label`` names its state, which may be one of the biz's own."""
+    """Shape a request; ``label`` names its state, which may be one of the biz's own."""
     request, body = tracked.request, tracked.request.body
     return filled(
         RequestStatus,
@@ -89,7 +89,7 @@ def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestStatus
 
 
 def events(timeline: Iterable[Event]) -> tuple[TimelineEvent, ...]:
-    """msgspec.Struct a timeline."""
+    """Shape a timeline."""
     return tuple(filled(TimelineEvent, event, state=event.state.label) for event in timeline)
 
 
@@ -155,13 +155,13 @@ def submit_requests(call: Call, biz: str) -> Response[str]:
 
 
 def _repeated(receipts: list[Receipt]) -> bool:
-    """Whether all that was accepted had been accepted before."""
+    """Tell whether all accepted entries had been accepted before."""
     accepted = [receipt for receipt in receipts if isinstance(receipt, Accepted)]
     return bool(accepted) and all(receipt.repeated for receipt in accepted)
 
 
 def _error_of_all(receipts: list[Receipt]) -> CrawlfleetError:
-    """The one error of a batch of which nothing was stored: every entry's mistakes together."""
+    """Return the error of a batch of which nothing was stored: every entry's together."""
     errors = [receipt.error for receipt in receipts if isinstance(receipt, Refused)]
     problems: list[Problem] = []
     for error in errors:
@@ -173,7 +173,7 @@ def _error_of_all(receipts: list[Receipt]) -> CrawlfleetError:
 
 @ROUTES.add("GET", "/v1/{biz}/requests", RequestsPage, parameters=(_STATE, SINCE, CURSOR, LIMIT))
 def list_requests(call: Call, biz: str) -> Response[str]:
-    """Requests by time of queueing, oldest first."""
+    """List requests by time of queueing, oldest first."""
     query = call.query
     return page_of(
         call.limit,
@@ -194,13 +194,13 @@ def list_requests(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/requests/{id}", RequestStatus)
 def get_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    """One request: state, timeline, attempts, worker, error, readable body."""
+    """Get one request: state, timeline, attempts, worker, error, readable body."""
     tracked = call.context.tracking.look_up(call.tree, call.tenant, biz, id)
     return shown(200, request_view(tracked, labels_of(call, biz)))
 
 
 @ROUTES.add("DELETE", "/v1/{biz}/requests/{id}", RequestStatus, problems=(409,))
 def cancel_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-    """Cancel a request that nobody works on yet."""
+    """Cancel a request that no worker has leased yet."""
     tracked = call.context.tracking.cancel(call.tree, call.tenant, biz, id, call.now)
     return shown(200, request_view(tracked, labels_of(call, biz)))

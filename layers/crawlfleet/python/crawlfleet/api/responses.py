@@ -1,4 +1,4 @@
-"""Answers as API Gateway takes them: a view, a page of a list, a problem document (RFC 9457).
+"""Answers as API Gateway takes them: a shape, a page of a list, a problem document (RFC 9457).
 
 Ids are strings (they pass 2^53), times are RFC 3339 in UTC with milliseconds. An error has the one
 status that it has everywhere.
@@ -30,7 +30,7 @@ class TooLargeBodyError(errors.RejectedError):
 
 
 class MethodNotAllowedError(errors.RejectedError):
-    """The path is there, but not for this method; ``allowed`` are those it is there for."""
+    """The path does not take this method; ``allowed`` are those it takes."""
 
     def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
         self.allowed = allowed
@@ -62,17 +62,17 @@ _INTERNAL: Final = (500, "Internal error")
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of an error: 500 for whatever nobody foresaw."""
+    """Return the HTTP status of an error: 500 for an unexpected one."""
     return _known(error)[0]
 
 
 def is_fault(error: Exception) -> bool:
-    """Whether somebody has to look after it: neither the caller's mistake nor a mere wait."""
+    """Tell whether an error is a fault of ours: neither the caller's nor a mere wait."""
     return status_of(error) >= 500 and not isinstance(error, errors.ConsumersBusyError)
 
 
 def document_of(error: Exception) -> ProblemDocument:
-    """The problem document of an error. Of what nobody foresaw nothing inside is shown."""
+    """Return the problem document of an error; an unexpected one shows nothing of its inside."""
     status, title = _known(error)
     if status == 500:
         detail = "The fault is ours and has been logged; trying again may help."
@@ -112,7 +112,7 @@ def _dashed(name: str) -> str:
 
 
 def at(moment: datetime) -> str:
-    """A moment as clients read it.
+    """Write a moment as clients read it.
 
     >>> from crawlfleet.kernel.time import from_ms
     >>> at(from_ms(1767225600123))
@@ -122,7 +122,7 @@ def at(moment: datetime) -> str:
 
 
 def maybe_at(moment: datetime | None) -> str | None:
-    """The same, where there may be none."""
+    """Write a moment, where there may be none."""
     return None if moment is None else at(moment)
 
 
@@ -143,15 +143,15 @@ ANSWER_LIMIT: Final = 6_000_000
 
 
 def shown(
-    status: int, view: msgspec.Struct, headers: dict[str, str] | None = None
+    status: int, shape: msgspec.Struct, headers: dict[str, str] | None = None
 ) -> Response[str]:
-    """A view."""
+    """Answer with a shape."""
     # Powertools tells a list of values from one by its type, so its signature is the wider one.
-    return Response(status, JSON, msgspec.json.encode(view).decode(), {**(headers or {})})
+    return Response(status, JSON, msgspec.json.encode(shape).decode(), {**(headers or {})})
 
 
 def no_content() -> Response[str]:
-    """Answer that it is done, and nothing else."""
+    """Answer without content."""
     return Response(204, JSON, "")
 
 
@@ -161,7 +161,7 @@ def page_of(
     kind: Callable[..., msgspec.Struct],
     shape: Callable[[T], msgspec.Struct],
 ) -> Response[str]:
-    """A page that the answer of a Lambda can hold: one of fewer entries where they are large."""
+    """Answer with a page that a Lambda can send: of fewer entries where they are large."""
     while True:
         page = ask(limit)
         entries = [shape(item) for item in page.items]
@@ -172,7 +172,7 @@ def page_of(
 
 
 def problem_of(error: Exception) -> Response[str]:
-    """An error, with when to come back where that helps."""
+    """Answer with an error's problem document, with Retry-After where that helps."""
     problem = document_of(error)
     headers: dict[str, str | list[str]] = {}
     if problem.status in (429, 503):
@@ -194,7 +194,7 @@ def _written(problem: ProblemDocument) -> str:
 
 
 def _fits(body: str) -> bool:
-    """Whether a body, as the string it becomes in the answer's JSON, is within the limit.
+    """Tell whether a body, as the string it becomes in the answer's JSON, is within the limit.
 
     A character is twelve there at most; only where that could be too much is it counted.
     """

@@ -1,4 +1,4 @@
-"""The API's results: records, totals with depth and rates, the ledger with its difference."""
+"""Results in the API: records, totals with depth and rates, the ledger with its difference."""
 
 from typing import Final
 
@@ -14,12 +14,12 @@ from crawlfleet.wire.results import Ledger, Queue, Rates, Record, RecordsPage, S
 
 
 def record_view(record: models.Record) -> Record:
-    """msgspec.Struct a record."""
+    """Shape a record."""
     return filled(Record, record, request_id=str(record.request_id))
 
 
 def stats_view(stats: queue_stats.Stats) -> Stats:
-    """msgspec.Struct totals, depth and rates."""
+    """Shape totals, depth and rates."""
     oldest = stats.depth.oldest_ts
     return Stats(
         submitted=stats.ledger.submitted,
@@ -32,7 +32,7 @@ def stats_view(stats: queue_stats.Stats) -> Stats:
 
 
 def rates_view(submitted: queue_stats.Rates, processed: queue_stats.Rates) -> Rates:
-    """msgspec.Struct the rates of what came in and of what was worked off."""
+    """Shape the rates of what came in and of what was worked off."""
     return Rates(submitted=filled(Speeds, submitted), processed=filled(Speeds, processed))
 
 
@@ -47,7 +47,7 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/records", RecordsPage, parameters=(_REQUEST_ID, CURSOR, LIMIT))
 def list_records(call: Call, biz: str) -> Response[str]:
-    """Records by time of storing, oldest first. The cursor may be kept to come back."""
+    """List records by time of storing, oldest first. The cursor may be kept to come back."""
     return page_of(
         call.limit,
         lambda limit: call.context.tracking.list_records(
@@ -66,14 +66,14 @@ def list_records(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/stats", Stats)
 def get_stats(call: Call, biz: str) -> Response[str]:
-    """Totals per state, queue depth, rates over 1, 5 and 60 seconds."""
+    """Get totals per state, queue depth, rates over 1, 5 and 60 seconds."""
     found = call.context.tracking.stats(call.tree, call.tenant, biz, call.now)
     return shown(200, stats_view(found))
 
 
 @ROUTES.add("GET", "/v1/{biz}/ledger", Ledger, parameters=(JOB,))
 def get_ledger(call: Call, biz: str) -> Response[str]:
-    """Where everything that was ever submitted is: every term, and the difference."""
+    """Get the ledger: every term, counted by itself, and the difference."""
     job, ports = job_in(call.query.get("job")), call.context.tracking
     found = ports.audit(call.tree, call.tenant, biz, job, call.now)
     return shown(200, filled(Ledger, found, job=job, balanced=found.difference == 0))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Context(Protocol):
-    """The router's environment. Ports are opened by the first call that asks for them."""
+    """The router's services, each opened by the first call that asks for it."""
 
     @property
     def config(self) -> ConfigCentre: ...
@@ -88,7 +88,7 @@ class Context(Protocol):
     def incidents(self) -> "MongoIncidentBook": ...
 
     def now(self) -> datetime:
-        """Tell the time."""
+        """Return the time."""
         ...
 
     def refusal(self) -> str | None:
@@ -96,11 +96,11 @@ class Context(Protocol):
         ...
 
     def health(self) -> dict[str, str]:
-        """Look at the parts that the router needs, each ``ok`` or what is wrong with it."""
+        """Check the parts that the router needs: each is ``ok``, or what is wrong with it."""
         ...
 
     def vitals(self) -> "Vitals":
-        """Find how the platform is and what it runs; it may be some seconds old."""
+        """Return the platform's health and what it runs, some seconds old at most."""
         ...
 
 
@@ -156,7 +156,7 @@ class Call:
 
     @property
     def cursor(self) -> str | None:
-        """The place in a list where the call goes on."""
+        """The cursor from which a list goes on."""
         return self.query.get("cursor")
 
     @property
@@ -255,7 +255,7 @@ class Routes(list[Route]):
 
 
 def word(name: str, meaning: str) -> Parameter:
-    """A parameter that is a text of some length."""
+    """Make a parameter that is a text of some length."""
     return Parameter(
         name=name, meaning=meaning, shape={"type": "string", "minLength": 1, "maxLength": 255}
     )
@@ -291,19 +291,18 @@ JOB: Final = Parameter(
     shape={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
 
-#: By resource, in the order of the document, the words that tell its paths.
+#: By resource, in the order of the document, the words by which its paths are known.
 _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "requests": frozenset({"requests"}),
     "explain": frozenset({"explain", "visits"}),
     "dead_letters": frozenset({"dead-letters"}),
     "seeds": frozenset({"seeds"}),
     "results": frozenset({"records", "stats", "ledger"}),
-    "fleet": frozenset({"workers", "hosts", "fleet", "health"}),
+    "fleet": frozenset({"workers", "hosts", "fleet", "health", "incidents"}),
     "rules": frozenset({"coverage", "rules"}),
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
     "jobs": frozenset({"jobs", "demands", "run"}),
-    "incidents": frozenset({"incidents"}),
     "openapi": frozenset({"openapi.json"}),
 }
 

@@ -1,4 +1,4 @@
-"""The API's rules: their coverage, and trials of them on a page or a URL (SPEC.md H8)."""
+"""Rules in the API: coverage, and trials on a page or a URL (SPEC.md H8)."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ from crawlfleet.wire.rules import (
 
 
 def coverage_view(found: list[models.RuleCoverage]) -> CoverageAnswer:
-    """msgspec.Struct the coverage of every version of every rule."""
+    """Shape the coverage of every version of every rule."""
     return CoverageAnswer(
         coverage=tuple(
             filled(
@@ -48,7 +48,7 @@ def coverage_view(found: list[models.RuleCoverage]) -> CoverageAnswer:
 
 
 def field_views(counted: models.Coverage) -> tuple[FieldCoverage, ...]:
-    """msgspec.Struct the fields of a coverage, by name."""
+    """Shape the fields of a coverage, by name."""
     return tuple(
         FieldCoverage(name=name, count=count, share=_share(count, counted.records))
         for name, count in sorted(counted.fields.items())
@@ -59,7 +59,7 @@ def _share(count: int, records: int) -> float:
     return round(min(1.0, count / records), 4) if records else 0.0
 
 
-#: Where a page is taken to be from that does not say so: links are joined with it.
+#: URL of a page that has none: links are joined with it.
 NOWHERE: Final = "https://page.invalid/"
 
 
@@ -82,9 +82,8 @@ class TrialInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A rule, and a ``page`` or a ``url`` to try it on.
 
     ``rule`` is the name of a rule or a spider of the biz, or a whole rule as in the biz's document.
-    A ``url`` is fetched as a worker would: within the biz's limits, when it is the fleet's turn at
-    the host, and only if the site's robots.txt lets it. ``depth`` counts links from where the crawl
-    would have begun.
+    A ``url`` is fetched as a worker would: within the biz's limits, with a host slot, and only if
+    the site's robots.txt allows it. ``depth`` counts links from where the crawl would have begun.
     """
 
     rule: Annotated[str, Meta(min_length=1, max_length=64)] | Rule
@@ -94,7 +93,7 @@ class TrialInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def trial_in(body: bytes) -> TrialWanted:
-    """What is to be tried.
+    """Read the trial that is wanted.
 
     Raises:
         InvalidRequestError: names every field that is wrong.
@@ -131,7 +130,7 @@ def _page(given: TrialPageInput) -> Page:
 
 
 def tried_view(tried: Tried) -> TriedRule:
-    """msgspec.Struct what came of a trial."""
+    """Shape the outcome of a trial."""
     seen, failure = tried.seen, tried.failure
     after = None if failure is None else failure.retry_after_seconds
     return filled(
@@ -161,14 +160,14 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/coverage", CoverageAnswer)
 def get_coverage(call: Call, biz: str) -> Response[str]:
-    """In how many records each field has a value, by rule and version."""
+    """Get in how many records each field has a value, by rule and version."""
     ports = call.context.coverage
     return shown(200, coverage_view(coverage.coverage(ports, call.tree, call.tenant, biz)))
 
 
 @ROUTES.add("POST", "/v1/{biz}/rules/try", TriedRule, problems=(413,), body=(TrialInput,))
 def try_rule(call: Call, biz: str) -> Response[str]:
-    """What a rule yields of a page that is sent along, or of a URL; nothing is stored."""
+    """Try a rule on a page that is sent along, or on a URL; nothing is stored."""
     wanted = trial_in(call.body)
     tried = remote.try_rule(call.context.trials, call.tree, call.tenant, biz, wanted)
     return shown(200, tried_view(tried))

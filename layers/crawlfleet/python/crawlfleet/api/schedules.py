@@ -1,4 +1,4 @@
-"""The API's schedules: put, read, previewed, paused, resumed, run, deleted."""
+"""Schedules in the API: put, get, preview, pause, resume, run, delete."""
 
 import re
 from typing import Annotated, Any, Final
@@ -37,7 +37,7 @@ from crawlfleet.wire.schedules import (
     StartedJob,
 )
 
-#: Runs of a preview, unless the caller asks for fewer or more.
+#: Runs of a preview, unless the call has a count.
 RUNS: Final = 5
 MOST_RUNS: Final = 50
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
@@ -69,7 +69,7 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class PreviewInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a schedule would run that need not be kept; ``name`` matters for its jitter alone."""
+    """A schedule to preview, stored or not; ``name`` matters for its jitter alone."""
 
     cron: Line
     time_zone: Zone = "UTC"
@@ -78,7 +78,7 @@ class PreviewInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def schedule_in(body: bytes) -> ScheduleInput:
-    """A schedule.
+    """Read a schedule.
 
     Raises:
         InvalidRequestError: names every field that is wrong.
@@ -87,7 +87,7 @@ def schedule_in(body: bytes) -> ScheduleInput:
 
 
 def schedule_of(given: ScheduleInput, tenant: str, biz: str, name: str) -> models.Schedule:
-    """The schedule that a client has written.
+    """Make the schedule that a client has written.
 
     Raises:
         InvalidRequestError: the name is none.
@@ -101,7 +101,7 @@ def schedule_of(given: ScheduleInput, tenant: str, biz: str, name: str) -> model
 
 
 def preview_in(body: bytes, tenant: str, biz: str) -> models.Schedule:
-    """A schedule to be previewed.
+    """Read a schedule to be previewed.
 
     Raises:
         InvalidRequestError: names every field that is wrong.
@@ -117,14 +117,14 @@ class ScheduleVersionsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schedule_view(schedule: models.Schedule) -> Schedule:
-    """msgspec.Struct a schedule."""
+    """Shape a schedule."""
     outcome = schedule.last_outcome
     last = None if outcome is None else filled(Outcome, outcome, outcome=outcome.kind.value)
     return filled(Schedule, schedule, **_content(schedule), last_outcome=last)
 
 
 def version_view(schedule: models.Schedule) -> ScheduleContent:
-    """msgspec.Struct a version of a schedule."""
+    """Shape a version of a schedule."""
     return filled(ScheduleContent, schedule, **_content(schedule))
 
 
@@ -139,7 +139,7 @@ def _content(schedule: models.Schedule) -> dict[str, Any]:
 
 
 def runs_view(schedule: models.Schedule, runs: list[Run]) -> RunsAnswer:
-    """msgspec.Struct the next runs of a schedule."""
+    """Shape the next runs of a schedule."""
     return RunsAnswer(
         time_zone=schedule.time_zone,
         runs=tuple(filled(NextRun, run, local_at=run.local_at.isoformat()) for run in runs),
@@ -169,14 +169,14 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/schedules", SchedulesAnswer)
 def list_schedules(call: Call, biz: str) -> Response[str]:
-    """The biz's schedules."""
+    """List the biz's schedules."""
     found = call.context.schedules.of_biz(call.tree, call.tenant, biz)
     return shown(200, SchedulesAnswer(schedules=tuple(map(schedule_view, found))))
 
 
 @ROUTES.add("GET", "/v1/{biz}/schedules/{name}", Schedule)
 def get_schedule(call: Call, biz: str, name: str) -> Response[str]:
-    """One schedule."""
+    """Get one schedule."""
     return shown(200, schedule_view(_of(call, biz, name)))
 
 
@@ -210,13 +210,13 @@ def delete_schedule(call: Call, biz: str, name: str) -> Response[str]:
     parameters=(_COUNT,),
 )
 def preview_schedule(call: Call, biz: str) -> Response[str]:
-    """When a schedule would run next: nothing is kept."""
+    """Preview the next runs of a schedule; nothing is stored."""
     return _runs(call, _count_in(call), preview_in(call.body, call.tenant, biz))
 
 
 @ROUTES.add("GET", "/v1/{biz}/schedules/{name}/next", RunsAnswer, parameters=(_COUNT,))
 def get_schedule_runs(call: Call, biz: str, name: str) -> Response[str]:
-    """A schedule's next runs, in its time zone and in UTC; if paused, those it misses."""
+    """Get a schedule's next runs, in its time zone and in UTC; if paused, those it misses."""
     return _runs(call, _count_in(call), _of(call, biz, name))
 
 
@@ -228,7 +228,7 @@ def _runs(call: Call, count: int, schedule: models.Schedule) -> Response[str]:
     "GET", "/v1/{biz}/schedules/{name}/versions", ScheduleVersionsView, parameters=(_VERSIONS,)
 )
 def list_schedule_versions(call: Call, biz: str, name: str) -> Response[str]:
-    """What a schedule was before: its last versions, the newest first."""
+    """List the last versions of a schedule, the newest first."""
     text = call.query.get("limit")
     schedules = call.context.schedules
 

@@ -1,4 +1,4 @@
-"""The API's seeds: offered, listed, counted, released, forgotten."""
+"""Seeds in the API: add, list, count, release, forget."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -51,7 +51,7 @@ StateName = Literal["ready", "handed", "finished", "failed"]
 class SeedInput(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A URL offered as a seed. ``rule`` may be left out where the biz has only one.
+    """A URL to add as a seed. ``rule`` may be left out where the biz has only one.
 
     It is accepted once a segment, by its key. ``meta``, ``headers`` and ``job`` are those of the
     request that is made of it, at ``starts_at`` or now: RFC 3339 with a zone, or epoch
@@ -82,7 +82,7 @@ class SeedFilterInput(
 
 
 class SeedsChangeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which seeds are released or forgotten: some by what they are called, or those of a filter.
+    """Selection of seeds to release or forget: some by their ids, or those of a filter.
 
     All of them are ``all``, not an empty filter. Released are failed ones, unless the filter says
     ``finished``. ``cursor`` is that of the answer before, where a call did not come to the end.
@@ -99,7 +99,7 @@ _seeds = msgspec.json.Decoder(SeedsInput)
 
 
 def specs_in(body: bytes) -> list[SeedSpec | InvalidRequestError]:
-    """The specs of a batch; one that is wrong is its error, and the others go on without it.
+    """Read the specs of a batch; one that is wrong is its error, the others go on without it.
 
     Raises:
         InvalidRequestError: the body is no batch of 1 to 1,000.
@@ -114,13 +114,13 @@ def specs_in(body: bytes) -> list[SeedSpec | InvalidRequestError]:
 
 
 def meant_in(query: Mapping[str, str]) -> SeedSelection:
-    """The filter in the parameters of a list."""
+    """Read the filter in the parameters of a list."""
     given = {name: query[name] for name in ("segment", "state") if name in query}
     return _meant(inputs.read(msgspec.json.encode(given), SeedFilterInput))
 
 
 def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedSelection | None]:
-    """Which seeds are changed; the filter is None where they are named.
+    """Read which seeds are changed; the filter is None where they are named.
 
     Raises:
         InvalidRequestError: they are said in no way, or in two: nobody changes all by a typo.
@@ -161,7 +161,7 @@ def _spec(one: SeedInput | InvalidRequestError, index: int) -> SeedSpec | Invali
 
 
 class SeedsChangedView(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seeds were changed. ``more``: others may be; ask again with this ``cursor``."""
+    """The count of changed seeds. ``more``: others may be; ask again with this ``cursor``."""
 
     count: int
     cursor: str | None
@@ -169,7 +169,7 @@ class SeedsChangedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offer_view(answer: AddResult | InvalidRequestError) -> OfferAnswer:
-    """msgspec.Struct the answer to one URL."""
+    """Shape the answer to one URL."""
     if isinstance(answer, InvalidRequestError):
         return OfferAnswer(error=document_of(answer))
     return OfferAnswer(
@@ -181,7 +181,7 @@ def offer_view(answer: AddResult | InvalidRequestError) -> OfferAnswer:
 
 
 def seed_view(seed: models.Seed) -> Seed:
-    """msgspec.Struct a seed."""
+    """Shape a seed."""
     spec = seed.spec
     return filled(
         Seed,
@@ -238,7 +238,7 @@ def offer_seeds(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/seeds", SeedsPage, parameters=(*_SEEDS, CURSOR, LIMIT))
 def list_seeds(call: Call, biz: str) -> Response[str]:
-    """Seeds in the order of segment and key."""
+    """List seeds in the order of segment and key."""
     meant, ports = meant_in(call.query), call.context.seeds
     return page_of(
         call.limit,
@@ -252,7 +252,7 @@ def list_seeds(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/seeds/totals", SeedTotalsAnswer)
 def get_seed_totals(call: Call, biz: str) -> Response[str]:
-    """How many seeds the newest segments have in each state."""
+    """Count the seeds of the newest segments by state."""
     totals = service.seed_totals(call.context.seeds, call.tree, call.tenant, biz, call.now)
     return shown(
         200, SeedTotalsAnswer(segments=tuple(filled(SegmentTotals, each) for each in totals))

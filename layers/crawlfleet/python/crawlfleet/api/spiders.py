@@ -1,4 +1,4 @@
-"""The API's spiders: kept, shown, listed, deleted."""
+"""Spiders in the API: put, get, list, delete."""
 
 import re
 from typing import Final, Literal
@@ -78,7 +78,7 @@ class SpiderVersionsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spider_view(spider: KeptSpider | ConfiguredSpider) -> SpiderView:
-    """A spider."""
+    """Shape a spider."""
     if isinstance(spider, ConfiguredSpider):
         return SpiderView(
             name=spider.name,
@@ -106,7 +106,7 @@ def spider_view(spider: KeptSpider | ConfiguredSpider) -> SpiderView:
 
 
 def versions_view(name: str, versions: list[KeptSpider]) -> SpiderVersionsView:
-    """The versions of a spider."""
+    """Shape the versions of a spider."""
     return SpiderVersionsView(
         name=name,
         versions=[
@@ -136,7 +136,7 @@ ROUTES: Final = Routes()
 
 @ROUTES.add("GET", "/v1/{biz}/spiders", SpidersPage, parameters=(CURSOR, LIMIT))
 def list_spiders(call: Call, biz: str) -> Response[str]:
-    """Rules and spiders of the biz document by name, then the kept spiders by name."""
+    """List rules and spiders of the biz document by name, then the kept spiders by name."""
     spiders = call.context.spiders
     return page_of(
         call.limit,
@@ -150,7 +150,7 @@ def list_spiders(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("GET", "/v1/{biz}/spiders/{spider}", SpiderView, parameters=(_VERSION,))
 def get_spider(call: Call, biz: str, spider: str) -> Response[str]:
-    """One spider: what it crawls, by which rule, what its jobs need."""
+    """Get one spider: its start, its rule, the needs of its jobs."""
     text = call.query.get("version")
     version = None if text is None else number_in(text, "version", 1, _LARGEST_VERSION)
     found = call.context.spiders.get(call.tree, call.tenant, biz, spider, version)
@@ -165,7 +165,7 @@ def get_spider(call: Call, biz: str, spider: str) -> Response[str]:
     body=(SpiderPlan,),
 )
 def put_spider(call: Call, biz: str, spider: str) -> Response[str]:
-    """Keep a spider: 201 with a new version, 200 with the one that says the same."""
+    """Keep a spider: 201 with a new version, 200 with an equal one."""
     if not _NAME.match(spider):
         raise InvalidRequestError.of(
             "name", "must be 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or a digit"
@@ -178,13 +178,13 @@ def put_spider(call: Call, biz: str, spider: str) -> Response[str]:
 
 @ROUTES.add("DELETE", "/v1/{biz}/spiders/{spider}", {204: None}, problems=(409,))
 def delete_spider(call: Call, biz: str, spider: str) -> Response[str]:
-    """Delete a spider; its jobs go on. What a schedule starts is not deleted."""
+    """Delete a spider; its jobs go on. One that a schedule starts is not deleted."""
     call.context.spiders.delete(call.tree, call.tenant, biz, spider, call.now)
     return no_content()
 
 
 @ROUTES.add("GET", "/v1/{biz}/spiders/{spider}/versions", SpiderVersionsView)
 def list_spider_versions(call: Call, biz: str, spider: str) -> Response[str]:
-    """The versions of a spider that are kept, the newest first."""
+    """List the versions of a spider that are kept, the newest first."""
     found = call.context.spiders.list_versions(call.tree, call.tenant, biz, spider)
     return shown(200, versions_view(spider, found))
