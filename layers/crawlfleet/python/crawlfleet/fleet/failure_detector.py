@@ -1,4 +1,4 @@
-"""Whether a silent worker is dead: an accrual failure detector (SPEC.md C5).
+"""Judge silent workers by an accrual failure detector (SPEC.md C5, C6, D1).
 
 After Hayashibara, Défago, Yared, Katayama: "The phi accrual failure detector" (SRDS 2004). A fixed
 time-out is either too short for a slow network or too long for a quick one. So the detector learns
@@ -8,15 +8,12 @@ are taken to be spread normally; as in Akka's detector there is a least deviatio
 regular as a machine's, and a pause that a healthy worker may make beyond its history: a slow
 garbage collection, a page that parses for a second.
 
-Nothing here knows a clock or a store. What was not watched is no silence: see
-:class:`~crawlfleet.ports.Watch`.
+Nothing here knows a clock or a store. Time that nobody observed is no silence
+(fleet.redis.registry).
 
-How long a beat and a reserved wake-up count: who is taken to live (SPEC.md C6, D1).
-
-Who is dead is for fleet.failure_detector to say, from how each worker beats. The fixed spans here
-are for where it is not asked: wake-ups, which have no history, how long a worker is remembered,
-and, as the backstop, how many workers are counted as live when it is decided how many to start. A
-worker that was found dead is counted no more, however fresh its last beat.
+The fixed spans at the end are for where the detector is not asked: wake-ups, which have no history,
+how long a worker is remembered, and, as the backstop, how many workers count as live when missing
+ones are started. A worker that was found dead counts no more, however fresh its last beat.
 """
 
 import math
@@ -31,7 +28,7 @@ from crawlfleet.config.documents.biz import DetectorLimits
 from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
 from crawlfleet.kernel.time import to_ms
 
-#: How many intervals of each worker are kept. The paper's experiments have 1,000; at a beat a
+#: Intervals of each worker that are kept. The paper's experiments have 1,000; at a beat a
 #: second that would remember a slow network for a quarter of an hour.
 WINDOW: Final = 32
 #: Fewer intervals say little of how they are spread: the first guess widens it until then.
@@ -40,20 +37,20 @@ FEW: Final = 5
 GUESSED_VARIATION: Final = 0.25
 #: Beyond this nothing is told apart. Thresholds end at 30; ``erfc`` is exact to 300.
 HIGHEST_PHI: Final = 100.0
-#: How long the watch may pause (no look, no beat of anybody) before what went by counts as
-#: unwatched. Redis away for longer than this is nobody's silence; it is away for less only within
-#: what the default limits let every worker be silent for (4.7 s, of which one beat is 1 s). So
-#: whoever is to find the dead looks again within this time.
+#: The longest pause (no read, no beat of anybody) through which the fleet counts as observed. Redis
+#: away for longer than this is nobody's silence; it is away for less only within what the default
+#: limits let every worker be silent for (4.7 s, of which one beat is 1 s). So whoever is to find
+#: the dead reads again within this time.
 DETECTOR_LAPSE: Final = timedelta(seconds=3)
 
 _A_YEAR_SECONDS: Final = 365 * 86_400.0
 
 
 def phi(silent_ms: float, intervals: Sequence[int], limits: DetectorLimits) -> float:
-    """How unlikely it is that a worker silent for so long still lives: ``-log10(P_later)``.
+    """Compute how unlikely it is that a silent worker still lives: ``-log10(P_later)``.
 
-    ``P_later`` is the chance that a pause between two beats is longer than this silence. Grows with
-    the silence, from 0 to at most ``HIGHEST_PHI``. ``intervals`` are in milliseconds.
+    ``P_later`` is the chance that a pause between two beats is longer than this silence. It grows
+    with the silence, from 0 to at most ``HIGHEST_PHI``. ``intervals`` are in milliseconds.
 
     >>> round(phi(1_000, [1_000] * 32, DetectorLimits()), 3)
     0.0
@@ -69,15 +66,15 @@ def phi(silent_ms: float, intervals: Sequence[int], limits: DetectorLimits) -> f
 
 
 def judge(beats: WorkerHeartbeats, limits: DetectorLimits) -> Health:
-    """Dead from the threshold on, suspected from half of it on."""
+    """Judge a worker: dead from the threshold on, suspected from half of it on."""
     return _health(phi(beats.silent_ms, beats.intervals, limits), limits)
 
 
 def status(beats: WorkerHeartbeats, limits: DetectorLimits) -> WorkerHealth:
-    """A worker as people see it (SPEC.md C6).
+    """Judge a worker for people (SPEC.md C6).
 
-    Nobody is called alive for want of a watch: who was silent for as long as the dead are, of which
-    less was watched, is unwatched.
+    A worker is not called alive for want of observation: one that was silent for as long as the
+    dead are, of which less was observed, is unwatched.
     """
     suspicion = phi(beats.silent_ms, beats.intervals, limits)
     health = _health(suspicion, limits)
@@ -95,9 +92,9 @@ def status(beats: WorkerHeartbeats, limits: DetectorLimits) -> WorkerHealth:
 
 
 def worth_a_look(limits: DetectorLimits) -> timedelta:
-    """Below this silence no worker can be dead, whatever its history.
+    """Return the silence below which no worker can be dead, whatever its history.
 
-    What is silent for longer is all that has to be read, so that a look costs by the silent and
+    Only workers that are silent for longer have to be read, so that a round costs by the silent and
     not by the fleet.
 
     >>> worth_a_look(DetectorLimits())
@@ -115,7 +112,7 @@ def _health(suspicion: float, limits: DetectorLimits) -> Health:
 
 
 def _spread(intervals: Sequence[int], limits: DetectorLimits) -> tuple[float, float]:
-    """Mean and deviation of the pauses, in seconds, as far as they are known.
+    """Return the mean and deviation of the pauses, in seconds, as far as they are known.
 
     A worker that beats more often than it is asked to is not expected to keep that up.
     """
@@ -128,16 +125,16 @@ def _spread(intervals: Sequence[int], limits: DetectorLimits) -> tuple[float, fl
     return mean, deviation
 
 
-#: How long after its last beat a worker is counted as live, if nobody has found it dead before.
+#: A worker counts as live for so long after its last beat, unless it was found dead before.
 LIVENESS: Final = timedelta(seconds=15)
-#: How long a started consumer may take to its first beat. Longer than a cold start in a network.
+#: A started consumer may take so long to its first beat: longer than a cold start in a network.
 WAKE_TERM: Final = timedelta(seconds=10)
-#: How long a dead worker is remembered.
+#: A dead worker is remembered for so long.
 MEMORY: Final = timedelta(minutes=10)
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """The three limits at one moment, in epoch milliseconds; each excludes its own value."""
+    """Limits of presence at one moment, in epoch milliseconds; each excludes its own value."""
 
     now_ms: int
     live_after_ms: int
@@ -146,7 +143,7 @@ class Presence(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, now: datetime, liveness: timedelta = LIVENESS) -> Self:
-        """The limits at ``now``; a longer liveness is also a longer memory."""
+        """Compute the limits at ``now``; a longer liveness is also a longer memory."""
         return cls(
             now_ms=to_ms(now),
             live_after_ms=to_ms(now - liveness),

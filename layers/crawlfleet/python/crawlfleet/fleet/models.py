@@ -1,9 +1,4 @@
-"""How many workers there are to be (SPEC.md A12, H4): what lies ahead of them, what was decided.
-
-Workers: the numbers under which ids are issued, and what one consumer invocation did.
-
-One round of the scheduler, as others hear of it (SPEC.md B1, B13).
-"""
+"""Values of the fleet: demand and targets, workers and their status, ticks, samples."""
 
 import math
 from collections.abc import Mapping
@@ -16,30 +11,30 @@ from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.queue.stats import Depth, Load, Rates
 
-#: What decisions on the usual pool are kept under, of which there was one before there were others.
+#: The name of the usual pool's target, which there was before there were other pools.
 FLEET_POOL: Final = "fleet"
 
 
 def target_name(pool: str) -> str:
-    """What decisions on a pool are kept under.
+    """Name the target of a pool, as it is kept.
 
-    >>> staffed_as("main"), staffed_as("large")
+    >>> target_name("main"), target_name("large")
     ('fleet', 'large')
     """
     return FLEET_POOL if pool == MAIN_POOL else pool
 
 
 class QueueDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lane asks of the workers.
+    """Demand of a queue on the workers.
 
     Attributes:
-        backlog: Requests to be dealt with; 0 where nothing can go on.
+        backlog: Requests to be processed; 0 where nothing can go on.
         seconds_left: Until its plan ends, below 0 when it has; None where it has no plan.
-        polite_per_second: What its hosts may be asked for; infinite where nothing is known that
-            would hold it up.
-        pace: Requests of it that a worker can deal with in a second; None where none has shown it.
-        leased: Requests of it that workers hold.
-        drained: Requests of it that were dealt with in a second lately; None where nobody looked.
+        polite_per_second: Requests that its hosts may be asked for; infinite where nothing is known
+            that would bound them.
+        throughput: Requests of it that a worker does in a second; None where none was measured.
+        leased: Requests of it that are in flight.
+        drained: Requests of it that were processed in a second lately; None where that is unknown.
     """
 
     backlog: int
@@ -51,10 +46,10 @@ class QueueDemand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What all lanes ask of a pool.
+    """Demand of all queues on a pool.
 
-    Lanes share hosts, so ``polite_per_second`` may be less than all theirs together. ``at_work``
-    names the bizs of which anything is queued, held or waits, as ``tenant/biz``.
+    Queues share hosts, so ``polite_per_second`` may be less than all theirs together. ``at_work``
+    names the bizs of which anything is queued, in flight or waits, as ``tenant/biz``.
     """
 
     queues: tuple[QueueDemand, ...] = ()
@@ -63,16 +58,16 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def backlog(self) -> int:
-        """Requests to be dealt with."""
+        """Requests to be processed."""
         return sum(queue_key.backlog for queue_key in self.queues)
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has shown to be able to do.
+    """Throughput of a worker, as measured.
 
     Attributes:
         per_second: Requests in a second.
-        is_least: Whether that is only the least, as the worker had little to do.
+        is_least: True where it is a lower bound only, as the worker had little to do.
     """
 
     per_second: float
@@ -80,12 +75,12 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThroughputReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is told that has said what it can do.
+    """Reply to a worker that has reported its throughput.
 
     Attributes:
-        leaves: Whether it is one too many, and is to leave.
-        others: How many others live and are not told to.
-        floor: How many are to be there though there is nothing to do, by stated needs.
+        leaves: True for a worker that is one too many, and is to leave.
+        others: Other workers that live and are not told to leave.
+        floor: Workers that stated needs keep, though there be nothing to do.
     """
 
     leaves: bool
@@ -94,19 +89,19 @@ class ThroughputReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScalingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """How many workers a pool is to have.
+    """Target of the autoscaler for a pool.
 
     Between ``needed`` and ``kept`` nothing is done: that keeps it from flapping.
 
     Attributes:
-        needed: Whoever is missing of these is started.
-        kept: Whoever is there beyond these is told to leave.
-        at_ms: When it was decided, by the server's clock; 0 if it never was.
+        needed: Workers that are missing of these are started.
+        kept: Workers beyond these are told to leave.
+        at_ms: When it was set, by the server's clock; 0 if it never was.
         quiet_ms: Since when fewer than are kept would do; 0 while they would not.
         peak: The most that would have done since then.
-        allowed: How many invocations there may be at once; None where that is not known.
-        floor: How many of the needed are kept available by stated needs, whatever there is to do.
-        stated: How many stated needs come to, what nobody can be given included.
+        allowed: Invocations that there may be at once; None where that is not known.
+        floor: Of the needed, those that stated needs keep, whatever there is to do.
+        stated: Workers that stated needs come to, what nobody can be given included.
     """
 
     needed: int = 0
@@ -120,18 +115,18 @@ class ScalingTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def startable(self) -> int:
-        """How many of those that are needed can be started."""
+        """Workers of the needed that can be started."""
         return self.needed if self.allowed is None else min(self.needed, self.allowed)
 
 
 class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a pool at one moment: the standing decision, and what workers have shown.
+    """The standing target of a pool, and what is known of its workers at one moment.
 
     Attributes:
-        staff: The standing decision.
-        version: Which one it is, for whoever wants to replace it.
+        target: The standing target.
+        version: Of the target, for a caller that wants to replace it.
         now_ms: The moment, by the server's clock.
-        pace: Requests a second that a worker can deal with; None before any has shown it.
+        throughput: Requests a second that a worker does, as learnt; None before any was reported.
         leaving: Workers that are told to leave and have not left yet.
     """
 
@@ -142,25 +137,25 @@ class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
     leaving: int = 0
 
 
-#: Beyond this age a decision is nobody's order any more: two ticks have not come.
+#: A target that is older is not followed any more: two ticks have not come.
 FRESH_MS: Final = 150_000
 
 
 def is_fresh(scaling_state: ScalingState) -> bool:
-    """Whether the standing decision still is one to act by."""
+    """Tell whether the standing target still is one to follow."""
     at_ms = scaling_state.target.at_ms
     return at_ms > 0 and abs(scaling_state.now_ms - at_ms) <= FRESH_MS
 
 
 class WorkReport(msgspec.Struct, kw_only=True):
-    """Counts of one consumer invocation and where its time went, phase by phase in seconds.
+    """Counts of one consumer invocation, and its time by phase in seconds.
 
-    ``deferred`` had no slot at their host yet, ``saved`` were answered with 304, ``links`` is how
-    many new ones were found to go on with, ``items`` how many came from data queues, ``tasks`` how
-    many it made of jobs. ``lost`` were another's before their outcome could be written, ``left``
-    could not be begun or written for want of their node; both are done again. ``cancelled`` were
-    let go with their job. ``buried`` are other workers that it found dead. Phases overlap: a worker
-    fetches many pages at once, so ``fetch`` is the sum over pages.
+    ``put_aside`` are deferred requests, whose host had no slot yet, ``saved`` were answered with
+    304, ``links`` are new ones that were found to follow, ``items`` came from data queues,
+    ``tasks`` were made of jobs. The leases of ``lost`` were another worker's before their outcome
+    could be written; ``left`` could not be begun or written for want of their node; both are done
+    again. ``cancelled`` were let go with their job. ``buried`` are other workers that it reaped.
+    Phases overlap: a worker fetches many pages at once, so ``fetch`` is the sum over pages.
     """
 
     worker: str
@@ -187,10 +182,10 @@ class WorkReport(msgspec.Struct, kw_only=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``.
+    """Status of a worker, sent with each beat; ``held`` is in-flight requests by ``tenant/biz``.
 
-    ``hosts`` are some hosts, each with the tenant, at which it has something under way: what it may
-    do there is given to others when it is dead. ``failed`` are those that it gave up on. A card
+    ``hosts`` are some hosts, each with the tenant, at which it has something under way: its slots
+    there are given to others when it is dead. ``failed`` are requests that it gave up on. A status
     without a pool is of a version that knew of none: of the usual one.
     """
 
@@ -203,9 +198,9 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerHeartbeats(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as the watch sees it.
+    """Heartbeats of a worker, as the failure detector sees them.
 
-    ``silent_ms`` is the time since its last beat, of which only what was watched counts: while
+    ``silent_ms`` is the time since its last beat, of which only what was observed counts: while
     Redis did not answer nobody could beat. ``beat_ms`` is all of that time. ``intervals`` are the
     latest pauses between its beats, in milliseconds, the newest last.
     """
@@ -218,10 +213,10 @@ class WorkerHeartbeats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(StrEnum):
-    """What the detector makes of a worker.
+    """Health of a worker, as the failure detector judges it.
 
-    One is ``UNWATCHED`` that was not heard of for longer than the living are silent, while nobody
-    watched: it may be dead or cut off from Redis as all were, and the next looks will tell.
+    ``UNWATCHED`` is a worker that was silent for longer than the living are, while nobody observed
+    the fleet: it may be dead or cut off from Redis as all were, and the next reads will tell.
     """
 
     ALIVE = "alive"
@@ -231,11 +226,11 @@ class Health(StrEnum):
 
 
 class WorkerHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as people see it.
+    """A worker and its health, as people see it.
 
     ``phi`` is how unlikely it is that it still lives, as a power of ten: of suspicions at 8, one in
-    100 million is wrong. It counts ``silent_ms``, the silence that was watched; ``beat_ms`` is the
-    time since its last beat, whoever watched.
+    100 million is wrong. It counts ``silent_ms``, the silence that was observed; ``beat_ms`` is the
+    time since its last beat.
     """
 
     worker: str
@@ -246,15 +241,15 @@ class WorkerHealth(msgspec.Struct, frozen=True, kw_only=True):
     worker_status: WorkerStatus
 
 
-#: So long what failed between two ticks is told of with the latest one: those who look once a
-#: minute, and believe it when they have seen it three times, do find it.
+#: Faults between ticks are reported with the latest one for so long: a check that comes once a
+#: minute, and believes what it has seen three times, does find them.
 BETWEEN_SECONDS: Final = 240.0
 #: Of so many of them at most, the latest.
 MOST_BETWEEN: Final = 1_000
 
 
 class TickPart(StrEnum):
-    """What a tick is made of; each part fails by itself."""
+    """Parts of a tick; each fails by itself."""
 
     SCHEDULES = "schedules"
     JOBS = "jobs"
@@ -270,16 +265,16 @@ class TickPart(StrEnum):
 
 
 class Ticked(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest tick that came to its end.
+    """The latest tick that ended.
 
     Attributes:
-        seconds_ago: When that was; None where no tick is known, as none has ended yet or Redis has
+        seconds_ago: When it ended; None where no tick is known, as none has ended yet or Redis has
             lost it.
         awaited_seconds: Where none is known: how long ago it was first asked for.
         took_seconds: How long it took.
-        faults: Of each part that failed how often it did: once for as a whole, and once for each
-            schedule or biz that it could not serve. What failed shortly before or after it, of
-            parts that come between ticks, is counted too.
+        faults: By part, how often it failed: once as a whole, and once for each schedule or biz
+            that it could not serve. Faults of parts that come between ticks, shortly before or
+            after it, are counted too.
     """
 
     seconds_ago: float | None = None
@@ -289,13 +284,13 @@ class Ticked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Remaining(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has left, from real readings; None is what this machine does not tell.
+    """Resources that a worker has left, from real readings; None is what the machine does not tell.
 
     Attributes:
         memory: Bytes until the function's memory, or the control group's, is full.
         cpu: The index of what is not used: GHz times cores times the idle part.
-        bandwidth: Bytes a second that it has been seen to move and does not move now; None unless
-            it moves half of that or more, as what it could is not known otherwise.
+        bandwidth: Bytes a second that it was seen to move and does not move now; None unless it
+            moves half of that or more, as what it could is not known otherwise.
     """
 
     memory: float | None = None
@@ -304,15 +299,15 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueSample(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane at one moment.
+    """Sample of a queue at one moment.
 
     ``depth``, ``load``, ``submitted`` and ``processed`` come from Redis and are None together;
     ``ledger``, ``difference`` and ``records`` from MongoDB.
 
     Attributes:
-        lane: The biz and its queue.
-        depth: Entries queued, leased, delayed, parked.
-        load: What a worker that asks now would find, and what workers hold.
+        queue_key: The biz and its queue.
+        depth: Entries queued, leased, delayed, deferred.
+        load: Entries that a worker that leases now would find, and leased ones.
         oldest_seconds: How long the next entry to be served has waited; 0 where none waits.
         submitted: Rates of generation over the last full 1, 5 and 60 seconds.
         processed: Rates of processing over the same.
@@ -322,13 +317,13 @@ class QueueSample(msgspec.Struct, frozen=True, kw_only=True):
             cancelled, expired, and those of the biz's own.
         retries: Requests that wait for their next try.
         difference: Submitted and in no state (above 0: lost, below: made up), as the audit finds
-            it; None where it was not read. Where a node holds very many open requests that is not
-            in every look (monitoring.gathering).
+            it; None where it was not read. Where a node holds very many open requests it is not
+            read in every sample (monitoring.gathering).
         records: Records kept now.
         planned_seconds: The time in which the biz wants a backlog finished; None for no wish.
         finish_seconds: How long the backlog lasts at the present rate of processing: 0 for no
             backlog, None where there is one and nothing is processed.
-        late: Whether the backlog is older than the stage bears or outlasts the biz's plan.
+        late: True where the backlog is older than the stage bears or outlasts the biz's plan.
     """
 
     queue_key: QueueKey
@@ -349,7 +344,7 @@ class QueueSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a pool beside the beats of its workers: how many count, what is decided."""
+    """A pool beside the beats of its workers: how many count, and its target."""
 
     pool: Pool
     present: int = 0
@@ -357,17 +352,17 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolSample(msgspec.Struct, frozen=True, kw_only=True):
-    """How the workers of one pool are (SPEC.md C6), in the words of :class:`WorkersSample`.
+    """Sample of one pool's workers (SPEC.md C6), in the terms of :class:`WorkersSample`.
 
     Attributes:
         name: Of the pool, ``main`` for the usual one.
-        memory_mb: Of each worker; None where that was not told.
-        region: Where they run, for people; empty where that was not told.
-        network: What downloads leave through, likewise.
-        busy: Of the alive, those that hold something; the others are ``idle``.
+        memory_mb: Of each worker; None where that is unknown.
+        region: Where they run, for people; empty where that is unknown.
+        network: Egress of downloads, likewise.
+        busy: Of the alive, those with requests in flight; the others are ``idle``.
         kept: Workers that are kept available by stated needs.
         stated: What these come to, more than is kept where it does not fit.
-        done: Requests that its known workers have dealt with, each since it began.
+        done: Requests that its known workers have processed, each since it began.
         failed: Of these, those that were given up on.
     """
 
@@ -391,11 +386,11 @@ class PoolSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkersSample(msgspec.Struct, frozen=True, kw_only=True):
-    """How many workers there are, as the failure detector sees them (SPEC.md C5, C6).
+    """Workers by health, as the failure detector judges them (SPEC.md C5, C6).
 
-    ``present`` is what counts when workers are started: the living and the wake-ups that have not
-    become workers yet. ``unwatched`` were not heard of while nobody watched. ``wanted`` is the
-    standing decision, and ``allowed`` how many may run at once; None where there is none, or it was
+    ``present`` counts when workers are started: the living and the wake-ups that have not become
+    workers yet. ``unwatched`` were silent while nobody observed the fleet. ``wanted`` is the
+    standing target, and ``allowed`` how many may run at once; None where there is none, or it was
     not read. All are of all ``pools`` together, of which the usual one comes first.
     """
 
@@ -409,17 +404,17 @@ class WorkersSample(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolSample, ...] = ()
 
     def of(self, pool: str) -> "PoolSample | WorkersSample":
-        """What is known of one pool; of all where nothing tells them apart."""
+        """Return the sample of one pool; of all where nothing tells them apart."""
         return next((one for one in self.pools if one.name == pool), self)
 
 
 class FleetSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was read of all lanes, summed; the greatest of the waits.
+    """Samples of all queues, summed; the greatest of the waits.
 
-    ``oldest_seconds`` is of the lane that waits longest. ``finish_seconds`` is the whole backlog at
-    the whole rate: None where there is a backlog and nothing is processed. ``late`` counts lanes.
-    ``difference`` sums the audits' differences without their signs, so that one lane's loss is not
-    another's surplus; None where no audit could be read. ``ledger`` sums the states.
+    ``oldest_seconds`` is of the queue that waits longest. ``finish_seconds`` is the whole backlog
+    at the whole rate: None where there is a backlog and nothing is processed. ``late`` counts
+    queues. ``difference`` sums the audits' differences without their signs, so that one queue's
+    loss is not another's surplus; None where no audit could be read. ``ledger`` sums the states.
     """
 
     queues: int = 0

@@ -1,9 +1,4 @@
-"""How many workers are how, of all pools and of each (SPEC.md C5, C6).
-
-Whether a biz is late (SPEC.md A11, H4).
-
-What the figures of lanes say together, and how long a backlog lasts (SPEC.md A10, H4).
-"""
+"""Sum the samples of workers and queues (SPEC.md A10, C5, C6); tell late bizs (A11, H4)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -38,12 +33,12 @@ def headcount(
     target: ScalingTarget | None = None,
     pools: Sequence[PoolState] = (),
 ) -> WorkersSample:
-    """The workers by what the failure detector makes of them.
+    """Count the workers by health, of all pools and of each.
 
-    ``present`` and ``staff`` are the usual pool's, ``pools`` the others. One that only its workers
-    tell of, as it is not deployed any more, is shown with what they say.
+    ``present`` and ``target`` are the usual pool's, ``pools`` the others. A pool that only its
+    workers name, as it is not deployed any more, is shown with what they say.
 
-    >>> headcount([Pulse(worker="w", silent_ms=100)], DetectorLimits()).alive
+    >>> headcount([WorkerHeartbeats(worker="w", silent_ms=100)], DetectorLimits()).alive
     1
     """
     verdicts: defaultdict[str, list[WorkerHealth]] = defaultdict(list)
@@ -100,7 +95,7 @@ _TERMS = ("submitted", "pending", "leased", "waiting", "done", "dead", "cancelle
 
 
 def finish_seconds(backlog: int, per_second: float) -> float | None:
-    """How long a backlog lasts at a rate; 0 for none, None where it never ends.
+    """Compute how long a backlog lasts at a rate; 0 for none, None where it never ends.
 
     >>> finish_seconds(30, 0.5), finish_seconds(0, 0.0), finish_seconds(1, 0.0)
     (60.0, 0.0, None)
@@ -111,7 +106,7 @@ def finish_seconds(backlog: int, per_second: float) -> float | None:
 
 
 def fleet_of(queues: Sequence[QueueSample]) -> FleetSample:
-    """All lanes together, as far as they were read."""
+    """Sum the samples of all queues, as far as they were read."""
     depths = [queue_key.depth for queue_key in queues if queue_key.depth is not None]
     processed = _rates(queue_key.processed for queue_key in queues)
     queued = sum(depth.queued for depth in depths)
@@ -136,12 +131,12 @@ def fleet_of(queues: Sequence[QueueSample]) -> FleetSample:
 
 
 def is_quiet(queue_key: QueueSample) -> bool:
-    """Whether there is nothing to tell of a lane: no work now, none within the last minute.
+    """Tell whether a queue has no work now, and had none within the last minute.
 
     One that a figure is missing of is not quiet.
     """
     if queue_key.depth is None or queue_key.submitted is None or queue_key.processed is None:
-        return True  # nothing was read; what was not read is told elsewhere
+        return True  # nothing was read, which is reported elsewhere
     depth = queue_key.depth
     return not (
         depth.queued
@@ -180,10 +175,10 @@ def is_late(
     planned_seconds: float | None,
     submitted: Sequence[int] = (),
 ) -> bool:
-    """Whether a biz's backlog is older than the stage bears, or will outlast the biz's plan.
+    """Tell whether a backlog is older than the stage bears, or will outlast the biz's plan.
 
     Args:
-        oldest_seconds: Age of what is served next.
+        oldest_seconds: Age of the entry that is served next.
         longest_seconds: The age that the stage bears.
         queued: Requests waiting.
         per_second: The present rate of processing. Without one there is no forecast, and the
@@ -201,9 +196,9 @@ def is_late(
 
 
 def seen_from(queue_key: QueueKey, status: WorkerHealth, *, counts: bool = False) -> WorkerHealth:
-    """The worker without what is other lanes': what it holds of them, what it did for them.
+    """Cut a worker's status down to one biz: its in-flight requests alone.
 
-    With ``counts`` it keeps what it has done for all of them together, for operators.
+    With ``counts`` it keeps what it has done for all bizs together, for operators.
     """
     worker_status, name = status.worker_status, f"{queue_key.tenant}/{queue_key.biz}"
     cut = WorkerStatus(

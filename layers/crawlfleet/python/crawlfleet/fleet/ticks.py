@@ -1,4 +1,4 @@
-"""What of a tick has failed, told to whoever looks (SPEC.md B1, B13).
+"""Report the scheduler's ticks and their faults, by part (SPEC.md B1, B13).
 
 A tick goes on where a part of it fails, and a part where a schedule or a biz of it does. So that
 this is not only in a log, each warning of a part counts as a fault of it.
@@ -49,7 +49,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickReports:
-    """What telling of a tick needs of the world."""
+    """Report ticks to Redis, where others read them, and by metrics, which need no Redis."""
 
     ticks: RedisTicks
     metrics: MetricSink
@@ -66,7 +66,7 @@ class TickReports:
             warn("nobody hears of this fault but by its metric", error)
 
     def report(self, faults: Mapping[TickPart, int], took_seconds: float, now: datetime) -> None:
-        """A tick has ended. Its metrics are there also where Redis is not."""
+        """Report a tick that has ended."""
         metrics = [
             Metric(metric_names.TICKS, 1),
             Metric(metric_names.TICK_FAULTS, sum(faults.values())),

@@ -1,16 +1,15 @@
-"""What is bound for a pool that is gone is given over to the usual workers (SPEC.md B12).
+"""Reassign removed pools (SPEC.md B12), and report orphaned queues (SPEC.md B9).
 
-A pool that is taken out of the stage leaves tasks that nobody takes. The scheduler alone gives them
-over, once nobody has known of the pool for longer than any worker lives: no configuration that it
-has seen names it, and no worker of it was there. While functions of two versions run beside each
-other one of them knows it, so nothing goes back and forth. The truth is changed first: whoever dies
-then leaves pending requests of the usual lane, which recovery queues.
+A pool that is taken out of the stage leaves tasks that nobody takes. The scheduler alone reassigns
+them to the usual workers, once the pool was unknown for longer than any worker lives: no
+configuration that it has seen names it, and no worker of it was there. While functions of two
+versions run beside each other one of them knows it, so nothing goes back and forth. MongoDB is
+changed first: a scheduler that dies then leaves pending requests of the usual queue, which recovery
+queues.
 
-What waits for bizs that there are not (SPEC.md B9): nobody takes it, so somebody must say so.
-
-Scrapy processes put items in by the name of a biz, and a biz may be taken out of the configuration
-while something is queued for it. Nothing of that is dropped: when there is a biz of that name
-again its work goes on.
+A queue is orphaned where its biz is not in the configuration: Scrapy processes put items in by the
+name of a biz, and a biz may be removed while something is queued for it. Nothing of that is
+dropped: when there is a biz of that name again its work goes on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,16 +34,16 @@ from crawlfleet.requests.queue.stats import together
 
 #: Longer than a worker lives, and than a function of an earlier deployment runs.
 GONE_AFTER: Final = timedelta(minutes=15)
-#: Requests given over at once, and of one lane in one round.
+#: Requests reassigned at once, and of one queue in one round.
 CHUNK: Final = 1_000
 MOST: Final = 20_000
-#: With less time left no other lane is begun.
+#: With less time left no other queue is begun.
 MARGIN_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedPools:
-    """What it needs of the world; ``say`` is told what was given over, with its facts."""
+    """Reassign what is bound for removed pools; ``say`` logs how many requests were."""
 
     recovery: Recovery
     say: Callable[[str], None]
@@ -52,8 +51,7 @@ class RemovedPools:
     def reassign(self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]) -> int:
         """Note the pools there are, and reassign requests of removed ones; return how many.
 
-        A biz that cannot be served is warned of and stops no other; what there is no
-        time for is done by a later tick.
+        A biz that fails is warned of and stops no other; a later tick does the rest.
         """
         world = self.recovery
         workers = {beats.worker_status.pool for beats in world.detector.heartbeats()}
@@ -102,9 +100,8 @@ class RemovedPools:
             given += count
             world.queue.requeue(usual, entries)
         if given:
-            line = JournalLine(
-                at=now, by=by, kind="given-over", why=f"{why}: anyone's", count=given
-            )
+            reason = f"{why}: anyone's"
+            line = JournalLine(at=now, by=by, kind="given-over", why=reason, count=given)
             world.journal.note(queue_key, line)
             self.say(f"{given} requests of {queue_key.path} are anyone's now: {why}")
         return given
@@ -124,7 +121,7 @@ _QUEUE: Final = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanedQueues:
-    """What looking for strays needs of the world."""
+    """Publish the bizs that there are, and report what waits for others."""
 
     bizs: RedisBizs
     data: RedisDataQueue
@@ -133,7 +130,7 @@ class OrphanedQueues:
     say: Callable[[str], None]
 
     def announce(self, tree: Tree, now: datetime) -> int:
-        """Tell which bizs there are; returns how many items and requests wait for others."""
+        """Publish the bizs; return how many items and requests wait for others."""
         gone = sorted(self.bizs.report(queues_by_tenant(tree)))
         waiting, away = _waiting_in(gone, self.data, self.queue, tree.further_pools)
         stray_items, stray_requests = sums(waiting)
@@ -159,7 +156,7 @@ class OrphanedQueues:
 def count_orphaned(
     gone: Sequence[QueueKey], data: RedisDataQueue, queue: RedisQueue, pools: Sequence[str] = ()
 ) -> tuple[int, int]:
-    """Items and requests that wait in lanes that there are not, as far as they can be counted.
+    """Count the items and requests that wait in orphaned queues, as far as possible.
 
     Raises:
         StoreUnavailableError: nothing is found, and nobody can say it of all of them.
@@ -174,7 +171,7 @@ def count_orphaned(
 def _waiting_in(
     gone: Sequence[QueueKey], data: RedisDataQueue, queue: RedisQueue, pools: Sequence[str]
 ) -> tuple[dict[QueueKey, tuple[int, int]], int]:
-    """What waits in lanes that there are not, by lane; and how many of these are away."""
+    """Count what waits in orphaned queues, by queue, and how many of these are unavailable."""
     items = data.waiting(gone)
     every = [bound(queue_key, pool) for queue_key in gone for pool in (MAIN_POOL, *pools)]
     each = iter(queue.depths(every) if every else [])
@@ -188,7 +185,7 @@ def _waiting_in(
 
 
 def sums(waiting: Mapping[QueueKey, tuple[int, int]]) -> tuple[int, int]:
-    """All items and all requests that wait.
+    """Sum the items and the requests that wait.
 
     >>> sums({QueueKey("acme", "gone", "main"): (2, 3), QueueKey("acme", "old", "main"): (1, 0)})
     (3, 3)
@@ -198,7 +195,7 @@ def sums(waiting: Mapping[QueueKey, tuple[int, int]]) -> tuple[int, int]:
 
 
 def queues_by_tenant(tree: Tree) -> dict[str, list[QueueKey]]:
-    """All lanes by tenant. What waits for a biz whose document is wrong waits for its mending."""
+    """List all queues by tenant, those of bizs whose document is wrong among them."""
     queues: dict[str, list[QueueKey]] = {tenant: [] for tenant in (*tree.tenants, *tree.bizs)}
     for queue_key in tree.queues():
         queues[queue_key.tenant].append(queue_key)

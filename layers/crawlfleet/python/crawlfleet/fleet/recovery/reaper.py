@@ -1,8 +1,8 @@
-"""A lost heartbeat (SPEC.md C5, D12): suspect, take back what the dead worker held, bury it.
+"""Reap dead workers (SPEC.md C5, D12): reclaim their leases, free their host slots, forget them.
 
-Every worker and the scheduler look on; a turn in the index keeps it to one at a time. The truth is
-written first: once a request is disowned there, its worker's token is worth nothing, so one that
-was only slow finds out and writes nothing. Doing any of it twice has no second effect.
+Every worker and the scheduler do so; a lock in Redis keeps it to one at a time. Leases are revoked
+in MongoDB first: from then on the worker's tokens are worth nothing, so one that was only slow
+finds out and writes nothing. Doing any of it twice has no second effect.
 """
 
 import math
@@ -28,23 +28,23 @@ from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 
-#: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
+#: The lock's name, how often it is given, and after what a reaper that vanished loses it.
 LOCK: Final = "watch"
 EVERY: Final = timedelta(seconds=1)
 TERM: Final = timedelta(seconds=5)
-#: Looks of one who stays to be sure: beyond what the detector takes, and altogether. The scheduler
-#: has two minutes, and other things to do.
+#: Rounds of a caller that stays to be sure: beyond what the detector takes, and altogether. The
+#: scheduler has two minutes, and other things to do.
 MORE_LOOKS: Final = 7
 MOST_LOOKS: Final = 40
-#: Requests taken back in one call.
+#: Leases revoked in one call.
 CHUNK: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """What one look found: dead workers, and how many requests they held.
+    """Dead workers of one round, their pools, and how many leases were reclaimed.
 
-    ``mine`` is False when it was another's turn; ``pools`` are those that the dead were of.
+    ``mine`` is False where another caller had the lock.
     """
 
     mine: bool = True
@@ -73,7 +73,7 @@ class Reclaimer:
         why: str,
         now: datetime,
     ) -> int:
-        """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
+        """Revoke leases of a worker in one queue, and queue their requests; return how many."""
         _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
         owned = 0
         for start in range(0, len(held), CHUNK):
@@ -83,13 +83,17 @@ class Reclaimer:
             for token, leased in _by_token(part).items():
                 self.queue.give_back(queue_key, token, leased)
         if owned:
-            # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
+            # What Redis lists beyond that is stale: an old snapshot, or leases not yet claimed.
             line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
-            try:
-                self.journal.note(queue_key, line)
-            except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-                warn("the journal could not be written", error)
+            self.note(queue_key, line)
         return len(held)
+
+    def note(self, queue_key: QueueKey, line: JournalLine) -> None:
+        """Write down what was done; that it was done does not depend on it."""
+        try:
+            self.journal.note(queue_key, line)
+        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
+            warn("the journal could not be written", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,7 @@ class Reaper(Reclaimer):
     hosts: RedisHosts
 
     def reap(self, tree: Tree, by: str, now: datetime) -> Reaped:
-        """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
+        """Reap the workers that are dead now, if the caller gets the lock; ``by`` is the caller."""
         if not self.detector.acquire_lock(LOCK, by, EVERY, TERM):
             return Reaped(mine=False)
         try:
@@ -153,7 +157,7 @@ class Reaper(Reclaimer):
                 for worker, held in _holders(self.book, queue_key, tuple(dead)).items():
                     why = _why(dead[worker])
                     returned += self.reclaim(tree, queue_key, held, worker, by, why, now)
-            except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
+            except Exception as error:  # noqa: BLE001  the other queues are to have theirs
                 # Recovery finds what belongs to nobody, and the leases have an end.
                 warn(
                     f"{queue_key.tenant}/{queue_key.biz} did not get a dead worker's work back",
@@ -165,7 +169,7 @@ class Reaper(Reclaimer):
         return returned
 
     def _free_hosts(self, tree: Tree, one: WorkerHealth) -> None:
-        """Let others ask its hosts for what it asks for no more, as far as it has named them.
+        """Free the worker's permits at hosts, as far as its status has named them.
 
         What it has begun since its last beat, or could not name, is free when its permits end.
         """
@@ -190,7 +194,7 @@ class Reaper(Reclaimer):
 def _holders(
     book: RedisLeaseBook, queue_key: QueueKey, workers: Sequence[str]
 ) -> dict[str, list[tuple[str, Entry]]]:
-    """What each of the workers holds of a lane; the lane's leases are gone through once."""
+    """List the leases of each of the workers in one queue, in one pass over its leases."""
     held: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
     for token, entry in book.leases(queue_key, workers[0] if len(workers) == 1 else None):
         if (worker := worker_of(token)) in workers:

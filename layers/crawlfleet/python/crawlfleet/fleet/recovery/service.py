@@ -1,11 +1,11 @@
-"""Recovery (SPEC.md A5, A9, D12): nothing that was accepted stays forgotten.
+"""Recover what Redis has lost (SPEC.md A5, A9, D12): nothing that was accepted stays forgotten.
 
-A round looks at each lane: what passed its time to live is counted before it disappears; a queue
-that Redis has lost is filled again; what is persisted but not queued goes back into the queue; what
-belongs to a worker that nobody knows is taken back. MongoDB is the truth, so whatever Redis lost is
-found here. Repeats do no harm: the claim decides.
+A round goes through each queue: requests past their time to live are counted before they disappear;
+a queue that Redis has lost is rebuilt; requests that are persisted but not queued are queued again;
+leases of unknown workers are reclaimed. All of it is read of MongoDB. Repeats do no harm: the claim
+decides.
 
-Every worker and the scheduler may do a round; a turn keeps it to one at a time. What a round costs
+Every worker and the scheduler may do a round; a lock keeps it to one at a time. What a round costs
 grows with what is missing and what is leased, not with what is queued.
 
 **A queue that Redis has lost**, in whole or in part, is rebuilt from MongoDB (SPEC.md A5). Redis
@@ -38,17 +38,17 @@ from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.recovery import RedisQueueRebuild
 from crawlfleet.requests.queue.stats import each_queued_before
 
-#: What waits for its next attempt and is listed at once; more of it is found when it is due.
+#: Retries that are listed at once; more are found when they are due.
 DELAYED: Final = 100_000
 #: Clocks differ: what was stamped by one that runs ahead was in the queue too. What is submitted
-#: while the queue is being filled may so be queued twice, which the claim sees.
+#: while the queue is rebuilt may so be queued twice, which the claim sees.
 SKEW: Final = timedelta(minutes=5)
-#: With less time left the filling is left to the next round, which goes on from there.
+#: With less time left a rebuild is left to the next round, which goes on from there.
 REBUILD_MARGIN_SECONDS: Final = 10.0
 
 
 def is_whole(mark: QueueEpoch, remembered: QueueEpoch | None) -> bool:
-    """Whether the queue is the one that was filled last, on the server where that was done."""
+    """Tell whether the queue is the one that was rebuilt last, on the same server."""
     return (
         remembered is not None
         and mark.reached is None
@@ -59,7 +59,7 @@ def is_whole(mark: QueueEpoch, remembered: QueueEpoch | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What one round did, over all lanes; ``mine`` is False when it was another's turn."""
+    """Counts of one round over all queues; ``mine`` is False where another had the lock."""
 
     mine: bool = True
     requeued: int = 0
@@ -70,7 +70,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery(Reclaimer):
-    """Rounds of recovery over all queues.
+    """Do rounds of recovery over all queues.
 
     ``chunk`` entries are queued again in one call; a queue that is rebuilt gets ``fill_chunk``.
     """
@@ -110,7 +110,7 @@ class Recovery(Reclaimer):
                 queue_key, biz, QueueEpoch(server=mark.server, nonce=nonce)
             )
         if count or remembered is not None:
-            self._note(queue_key, by, now, _reason(mark, remembered), count)
+            self._note_rebuild(queue_key, by, now, _reason(mark, remembered), count)
         return count
 
     def _fill(
@@ -146,14 +146,11 @@ class Recovery(Reclaimer):
                 return count, False
         return count + len(waiting), True
 
-    def _note(self, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int) -> None:
+    def _note_rebuild(
+        self, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int
+    ) -> None:
         why = f"{reason}: queued again from MongoDB"
-        try:
-            self.journal.note(
-                queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count)
-            )
-        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
-            warn("the journal could not be written", error)
+        self.note(queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count))
 
     def recover(
         self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
@@ -213,7 +210,7 @@ class Recovery(Reclaimer):
         )
 
     def _build_indexes(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
-        """Have indexes built where that is cheap; nobody's lane waits for it."""
+        """Have indexes built where that is cheap; no queue waits for it."""
         end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
         for queue_key in rotated(tree.queues(), now, EVERY):
             if time_left() <= end:
@@ -227,7 +224,7 @@ class Recovery(Reclaimer):
                 warn(f"the indexes of {name} could not be looked at", error)
 
     def _known_pools(self, tree: Tree) -> set[str]:
-        """Pools that anything may be bound for: of this configuration, and of former times."""
+        """List the pools that requests may be bound for, those of former configurations too."""
         try:
             return {*tree.further_pools, *self.pools.known()}
         except Exception as error:  # noqa: BLE001  what is known without is to be done
@@ -237,15 +234,15 @@ class Recovery(Reclaimer):
     def _acquire_lock(self, by: str) -> bool | None:
         try:
             return self.detector.acquire_lock(LOCK, by, EVERY, TERM)
-        except Exception as error:  # noqa: BLE001  what does not need the index is to be done
-            warn("whose turn it is to recover is not known", error)
+        except Exception as error:  # noqa: BLE001  what does not need Redis is to be done
+            warn("the lock of recovery is not known", error)
             return None
 
     def _release_lock(self, by: str) -> None:
         try:
             self.detector.release_lock(LOCK, by)
-        except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
-            warn("the turn to recover could not be given back", error)
+        except Exception as error:  # noqa: BLE001  what was done is done, and the lock has a term
+            warn("the lock of recovery could not be released", error)
 
     def _reconcile(self, queue_key: QueueKey, biz: Biz, by: str, now: datetime) -> int:
         corrections = self.ledgers.reconcile(queue_key, biz, now)
@@ -270,7 +267,7 @@ class Recovery(Reclaimer):
         return len(missing)
 
     def _reclaim_orphaned(self, tree: Tree, queue_key: QueueKey, by: str, now: datetime) -> int:
-        """Take back what is leased to workers that nobody knows: the watch can never bury those."""
+        """Reclaim leases of unknown workers, which the reaper never finds; return how many."""
         holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
         for token, entry in self.book.leases(queue_key):
             holders[worker_of(token)].append((token, entry))
@@ -285,7 +282,7 @@ class Recovery(Reclaimer):
         # Looked up after the leases: a worker registers before it leases anything.
         known = {beats.worker for beats in self.detector.heartbeats()}
         if self.detector.observed_for() < worth_a_look(tree.stage.detector):
-            return 0  # Redis has just been emptied or come back: those who live have yet to say so
+            return 0  # Redis was just emptied or came back: live workers have yet to beat
         reclaimed = 0
         for worker in (holders.keys() | claimed.keys()) - known:
             why = f"worker {worker} is not known any more"
@@ -300,7 +297,7 @@ class Recovery(Reclaimer):
 
 
 def _stem(mark: QueueEpoch) -> str:
-    """What the nonce of a filling begins with: one begun on another server is no good here."""
+    """Begin the nonce of a rebuild: one that was begun on another server is no good here."""
     return f"{mark.server[:16]}."
 
 
@@ -314,17 +311,17 @@ def _reason(mark: QueueEpoch, remembered: QueueEpoch | None) -> str:
     return "Redis had lost its queue"
 
 
-#: The turn's name, how often it comes round, and after what a holder that vanished loses it.
+#: The lock's name, how often it is given, and after what a holder that vanished loses it.
 LOCK: Final = "recover"
 EVERY: Final = timedelta(seconds=20)
 TERM: Final = timedelta(seconds=120)
 #: A submission gets this long from MongoDB to Redis before it counts as lost on the way.
 SLACK_SECONDS: Final = 5.0
-#: Leases that ended are taken back by the queue itself; recovery steps in when it did not.
+#: Expired leases are reclaimed by the queue itself; recovery steps in when it did not.
 OVERDUE: Final = timedelta(seconds=10)
-#: With less time left than one lane of a silent node may cost, no other lane is begun.
+#: With less time left than one queue of a silent node may cost, no other one is begun.
 MARGIN_SECONDS: Final = 30.0
-#: What a round may spend on indexes when all lanes have been looked at, beside that margin.
+#: Seconds that a round may spend on indexes after all queues, beside that margin.
 INDEX_SECONDS: Final = 20.0
-#: Entries queued again in one round for one lane.
+#: Entries queued again in one round for one queue.
 BATCH: Final = 100_000
