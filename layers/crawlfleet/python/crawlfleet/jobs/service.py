@@ -35,8 +35,6 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.dead_letters.models import DeadLetterFilter
-from crawlfleet.requests.dead_letters.service import DeadLetters
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.submission.admission import job_name
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.mongo.lists import MongoJobReopening
     from crawlfleet.jobs.mongo.store import MongoJobs
     from crawlfleet.jobs.spiders.mongo import MongoSpiders
+    from crawlfleet.requests.dead_letters.service import DeadLetters
 
 #: A call that retries goes on for so long; then it says that there is more.
 RETRY_SECONDS: Final = 10.0
@@ -394,7 +393,7 @@ class JobService:
 
     def retry_failed(
         self,
-        dead_letters: DeadLetters,
+        dead_letters: "DeadLetters",
         reopening: "MongoJobReopening",
         tree: Tree,
         key: JobKey,
@@ -414,6 +413,8 @@ class JobService:
             ConflictError: it was cancelled, or is being cancelled, or was never begun.
             UnknownRuleError: they are to be read with the present rule, and there is none.
         """
+        from crawlfleet.requests.dead_letters.models import DeadLetterFilter
+
         tenant, biz_name, name = key
         queue_key, biz = biz_of(tree, tenant, biz_name)
         # A process that is about to end it has read an older ledger, and fails by this.
