@@ -129,7 +129,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "relist": lambda it: RedisLeaseBook(it).relist(QUEUE_KEY, "a.n.1", ENTRIES, NOW),
     "load cookies": lambda it: RedisSessions(it).load(QUEUE_KEY, "june"),
     "keep cookies": lambda it: RedisSessions(it).save(QUEUE_KEY, "june", b"x"),
-    "mark": lambda it: RedisQueueRebuild(it).mark(QUEUE_KEY),
+    "epoch": lambda it: RedisQueueRebuild(it).epoch(QUEUE_KEY),
     "clear": lambda it: RedisQueueRebuild(it).clear(QUEUE_KEY, "n"),
     "fill": lambda it: RedisQueueRebuild(it).fill(QUEUE_KEY, "n", ENTRIES, 1),
     "fill_delayed": lambda it: RedisQueueRebuild(it).fill_delayed(

@@ -143,7 +143,7 @@ class MemoryQueueRebuild:
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
 
-    def mark(self, queue_key: QueueKey) -> QueueEpoch:
+    def epoch(self, queue_key: QueueKey) -> QueueEpoch:
         """Name the server that holds the queue now, and the mark of its latest filling."""
         with self._queue.opened(queue_key) as held:
             nonce, reached = held.filled or (None, None)

@@ -169,7 +169,7 @@ def test_a_queue_whose_slot_has_moved_is_followed_with_all_that_is_its_own(clust
     rebuild.filled(queue_key, "n")
     queue.enqueue(queue_key, entries(9, queue_key.biz), NOW)
     held = queue.lease(queue_key, "w", 4, NOW, UNTIL)
-    before = rebuild.mark(queue_key)
+    before = rebuild.epoch(queue_key)
     move = Move(slot_of(queue_key), cluster.servers[0], cluster.servers[1])
     move.begin()
     move.carry()
@@ -177,7 +177,7 @@ def test_a_queue_whose_slot_has_moved_is_followed_with_all_that_is_its_own(clust
 
     depth, *_ = queue.depths(queues)
     finished = queue.finish(queue_key, "w", held, 4, NOW)
-    after = rebuild.mark(queue_key)
+    after = rebuild.epoch(queue_key)
 
     assert (depth.queued, depth.leased, depth.away) == (5, 4, False)
     assert finished == 4

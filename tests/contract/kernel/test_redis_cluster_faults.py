@@ -100,7 +100,7 @@ def test_a_node_that_dies_takes_its_own_queues_along_and_no_other(cluster, own, 
     for queue_key in queues:
         queue.enqueue(queue_key, ENTRIES, NOW)
         items.put(queue_key, [b"{}"])
-    mark = RedisQueueRebuild(own).mark(queues[2])
+    mark = RedisQueueRebuild(own).epoch(queues[2])
     gone, there = hosts_of(cluster, dead, 2), hosts_of(cluster, cluster.servers[1], 2)
     dead.kill()
     try:
@@ -133,7 +133,7 @@ def test_a_node_that_dies_takes_its_own_queues_along_and_no_other(cluster, own, 
 
     eventually(lambda: takes(queue, queues[2]), what="the node is found again")
     # It has come back empty: its queues are filled again from MongoDB.
-    assert RedisQueueRebuild(own).mark(queues[2]).server != mark.server
+    assert RedisQueueRebuild(own).epoch(queues[2]).server != mark.server
     assert queue.depth(queues[2]).queued == 5
 
 
@@ -164,7 +164,7 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
     rebuild.filled(queues[0], "n")
     for queue_key in queues:
         queue.enqueue(queue_key, ENTRIES, NOW)
-    mark = rebuild.mark(queues[0])
+    mark = rebuild.epoch(queues[0])
     with client_of(first) as client:
         client.wait(1, 5_000)
     first.kill()
@@ -179,7 +179,7 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
         assert missed > 0
         assert [depth.queued for depth in queue.depths(queues)] == [10, 5, 5]
         # The heir is another server: the queue is filled anew, as it may lack the last writes.
-        after = rebuild.mark(queues[0])
+        after = rebuild.epoch(queues[0])
         assert (after.nonce, after.server == mark.server) == (mark.nonce, False)
     finally:
         first.restart()

@@ -64,36 +64,36 @@ def own(server: RedisServer) -> Iterator[RedisConnection]:
 
 def test_the_mark_of_a_healthy_redis_stays(own):
     fill(own, "one")
-    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
 
     RedisQueue(own).enqueue(QUEUE_KEY, entries(5), NOW)
     RedisQueue(own).lease(QUEUE_KEY, "w.n.1", 8, NOW, UNTIL)
 
-    assert RedisQueueRebuild(own).mark(QUEUE_KEY) == before
+    assert RedisQueueRebuild(own).epoch(QUEUE_KEY) == before
     assert (before.nonce, before.reached) == ("one", None)
 
 
 def test_a_flushed_redis_has_no_nonce(own):
     fill(own, "one")
-    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
 
     own.client.flushall()
 
-    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    after = RedisQueueRebuild(own).epoch(QUEUE_KEY)
     assert after.nonce is None
     assert after.server == before.server
 
 
 def test_a_stopped_redis_is_unavailable_and_another_one_after_its_start(server, own):
     fill(own, "one")
-    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
 
     server.stop()
     with pytest.raises(StoreUnavailableError):
-        RedisQueueRebuild(own).mark(QUEUE_KEY)
+        RedisQueueRebuild(own).epoch(QUEUE_KEY)
     server.start()
 
-    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    after = RedisQueueRebuild(own).epoch(QUEUE_KEY)
     assert after.server != before.server
     assert after.nonce == "one"
     assert RedisQueue(own).depth(QUEUE_KEY).queued == 3
@@ -105,14 +105,14 @@ def test_a_redis_that_is_rolled_back_is_another_one(server, own, tmp_path):
     eventually(lambda: not own.client.info("persistence")["aof_rewrite_in_progress"])
     shutil.copytree(tmp_path / "kept", tmp_path / "snapshot")
     RedisQueue(own).lease(QUEUE_KEY, "w.n.1", 2, NOW, UNTIL)
-    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
 
     server.stop()
     shutil.rmtree(tmp_path / "kept")
     shutil.copytree(tmp_path / "snapshot", tmp_path / "kept")
     server.start()
 
-    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    after = RedisQueueRebuild(own).epoch(QUEUE_KEY)
     assert RedisQueue(own).depth(QUEUE_KEY) == Depth(
         queued=3, leased=0, delayed=0, oldest_ts=0, heads={5: 0}
     )
@@ -124,12 +124,12 @@ def test_a_promoted_replica_is_another_one(own):
     with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
         replica.client.replicaof(*address_of(own))
         fill(own, "one")
-        before = RedisQueueRebuild(own).mark(QUEUE_KEY)
-        eventually(lambda: RedisQueueRebuild(replica).mark(QUEUE_KEY).nonce == "one")
+        before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
+        eventually(lambda: RedisQueueRebuild(replica).epoch(QUEUE_KEY).nonce == "one")
 
         replica.client.replicaof("NO", "ONE")
 
-        after = RedisQueueRebuild(replica).mark(QUEUE_KEY)
+        after = RedisQueueRebuild(replica).epoch(QUEUE_KEY)
         assert after.nonce == before.nonce
         assert after.server != before.server
 
@@ -137,22 +137,22 @@ def test_a_promoted_replica_is_another_one(own):
 def test_a_promoted_replica_that_is_empty_has_no_nonce(own):
     fill(own, "one")
     with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
-        after = RedisQueueRebuild(replica).mark(QUEUE_KEY)
+        after = RedisQueueRebuild(replica).epoch(QUEUE_KEY)
 
     assert after.nonce is None
-    assert after.server != RedisQueueRebuild(own).mark(QUEUE_KEY).server
+    assert after.server != RedisQueueRebuild(own).epoch(QUEUE_KEY).server
 
 
 def test_a_redis_that_was_a_replica_for_a_while_is_another_one(own):
     fill(own, "one")
-    before = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    before = RedisQueueRebuild(own).epoch(QUEUE_KEY)
     with RedisServer() as second, RedisConnection(patient(second.url)) as other:
         fill(other, "one")
         own.client.replicaof(*address_of(other))
         eventually(lambda: own.client.info("replication")["master_link_status"] == "up")
         own.client.replicaof("NO", "ONE")
 
-    after = RedisQueueRebuild(own).mark(QUEUE_KEY)
+    after = RedisQueueRebuild(own).epoch(QUEUE_KEY)
     assert after.nonce == before.nonce
     assert after.server.partition(":")[0] == before.server.partition(":")[0]
     assert after.server != before.server
@@ -166,7 +166,7 @@ def test_a_filling_that_was_broken_off_by_a_restart_is_seen_as_unfinished(server
     server.stop()
     server.start()
 
-    assert (rebuild.mark(QUEUE_KEY).nonce, rebuild.mark(QUEUE_KEY).reached) == ("one", 3)
+    assert (rebuild.epoch(QUEUE_KEY).nonce, rebuild.epoch(QUEUE_KEY).reached) == ("one", 3)
     assert rebuild.fill(QUEUE_KEY, "one", entries(2, first=3), 5)
 
 
@@ -246,10 +246,10 @@ def test_a_full_redis_takes_no_more_and_lets_all_else_go_on(own):
         detector.release_lock("bury", "w")
         assert not detector.acquire_lock("bury", "v", TERM, TERM)
 
-        assert rebuild.mark(QUEUE_KEY).nonce == "two"
+        assert rebuild.epoch(QUEUE_KEY).nonce == "two"
         assert rebuild.filled(QUEUE_KEY, "two")
         rebuild.clear(QUEUE_KEY, "three")
-        assert rebuild.mark(QUEUE_KEY).reached == 0
+        assert rebuild.epoch(QUEUE_KEY).reached == 0
     finally:
         own.client.config_set("maxmemory", 0)
 

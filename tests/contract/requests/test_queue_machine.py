@@ -140,7 +140,7 @@ class Twin:
         return self.rebuild.filled(self.queue_key, nonce)
 
     def mark(self):
-        found = self.rebuild.mark(self.queue_key)
+        found = self.rebuild.epoch(self.queue_key)
         return (found.nonce, found.reached)
 
 

@@ -24,18 +24,18 @@ def entries(count, first=0):
 
 
 def far(rebuild, queue_key):
-    mark = rebuild.mark(queue_key)
+    mark = rebuild.epoch(queue_key)
     return mark.nonce, mark.reached
 
 
 def test_a_queue_that_was_never_filled_has_no_nonce(both, queue_key):
     _, rebuild = both
 
-    mark = rebuild.mark(queue_key)
+    mark = rebuild.epoch(queue_key)
 
     assert mark == QueueEpoch(server=mark.server)
     assert mark.server
-    assert mark == rebuild.mark(queue_key)
+    assert mark == rebuild.epoch(queue_key)
 
 
 def test_the_mark_reports_how_far_a_filling_has_come(both, queue_key):
@@ -134,7 +134,7 @@ def test_nothing_is_filled_that_was_not_begun(both, queue_key):
     assert rebuild.fill_delayed(queue_key, "one", [(entries(1)[0], SOON)]) is False
     assert rebuild.filled(queue_key, "one") is False
     assert rebuild.filled(queue_key, "") is False
-    assert rebuild.mark(queue_key).nonce is None
+    assert rebuild.epoch(queue_key).nonce is None
     assert queue.depth(queue_key) == Depth(queued=0, leased=0, delayed=0)
 
 
@@ -176,7 +176,7 @@ def test_one_queue_cannot_see_another(both, queue_key):
     rebuild.clear(queue_key, "one")
     rebuild.fill(queue_key, "one", entries(1), 1)
 
-    assert [rebuild.mark(other).nonce for other in others] == [None, None, None]
+    assert [rebuild.epoch(other).nonce for other in others] == [None, None, None]
     assert [rebuild.fill(other, "one", entries(1), 1) for other in others] == [False] * 3
     assert [queue.depth(other).queued for other in others] == [2, 2, 2]
 
@@ -199,12 +199,12 @@ def test_the_in_memory_fake_can_be_flushed_and_restarted(queue_key):
     queue.enqueue(queue_key, entries(1), NOW)
     rebuild.clear(queue_key, "one")
     rebuild.filled(queue_key, "one")
-    whole = rebuild.mark(queue_key)
+    whole = rebuild.epoch(queue_key)
 
     queue.restart()
-    restarted = rebuild.mark(queue_key)
+    restarted = rebuild.epoch(queue_key)
     queue.flush()
-    flushed = rebuild.mark(queue_key)
+    flushed = rebuild.epoch(queue_key)
 
     assert (restarted.nonce, flushed.nonce) == ("one", None)
     assert whole.server != restarted.server == flushed.server

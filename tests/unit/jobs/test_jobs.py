@@ -232,7 +232,9 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
         world.jobs.end(job, state, {"dead": count}, world.now)
 
 
-def retry(world: World, tools: JobService | None = None, look_seconds: float = 5.0) -> jobs.Retried:
+def retry(
+    world: World, tools: JobService | None = None, search_seconds: float = 5.0
+) -> jobs.Retried:
     dead_letters = DeadLetters(
         dead_letters=MemoryDeadLetters(world.store.state),
         store=world.store,
@@ -241,7 +243,7 @@ def retry(world: World, tools: JobService | None = None, look_seconds: float = 5
         waker=world,
         rules=world.rules,
         journal=world.journal,
-        look_seconds=look_seconds,
+        search_seconds=search_seconds,
     )
     return (tools or ports(world)).retry_failed(
         dead_letters,
@@ -314,7 +316,7 @@ def test_a_retry_that_takes_long_says_that_there_is_more(world):
 def test_many_are_retried_in_one_call(world):
     failed(world, 5)
 
-    assert retry(world, ports(world, retries=2), look_seconds=0.0).count == 5
+    assert retry(world, ports(world, retries=2), search_seconds=0.0).count == 5
 
 
 def test_a_job_that_ends_while_it_is_retried_runs_again(world):

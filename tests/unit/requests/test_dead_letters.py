@@ -49,7 +49,7 @@ def test_a_host_is_found_however_it_is_written(office):
 
 
 def test_a_long_look_ends_and_says_where_to_go_on(world):
-    office = Office(world, scan=2, look_seconds=-1.0)
+    office = Office(world, scan=2, search_seconds=-1.0)
     office.kill(9)
     (rare,) = office.kill(1, host="rare.example")
 

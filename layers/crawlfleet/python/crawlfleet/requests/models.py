@@ -1,10 +1,6 @@
-"""What was read of a page: records, and links to go on with; and items that come from outside.
+"""Requests, claims, records, visits, items and ledgers, as values.
 
-A record: extracted data, keyed so that storing it twice is impossible.
-
-Re-crawling: what is known of a page since it was last read (SPEC.md H7).
-
-A request: one page to download, from submission to its end (SPEC.md A1, A7, A8).
+SPEC.md A1, A7, A8 (requests), B9 (records), H1 (ledgers), H7 (visits).
 """
 
 from datetime import datetime, timedelta
@@ -22,11 +18,11 @@ from crawlfleet.kernel.validation import RuleName
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """A page to go on with. ``rule`` names the rule or spider that is to read it.
+    """Name a page to go on with, and the ``rule`` or spider that is to read it.
 
-    An empty ``rule`` is the one that found the link, which does not know its own name.
-    ``depth`` counts links from where the crawl began; a further page of the same list is as deep
-    as the first one.
+    An empty ``rule`` is the one that found the link, which does not know its own name. ``depth``
+    counts links from where the crawl began; a further page of the same list is as deep as the first
+    one.
     """
 
     url: str
@@ -37,9 +33,9 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records a rule gave, and of how many each field had a value.
+    """Count a rule's records, and those in which each field had a value.
 
-    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    ``rejected`` records were not stored: the schema or the key refused them.
     """
 
     pages: int = 0
@@ -49,7 +45,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Harvest(msgspec.Struct, frozen=True, kw_only=True):
-    """Records as mappings of their fields, in the page's order; links without repeats."""
+    """Hold records as mappings of their fields, in the page's order, and links without repeats."""
 
     records: tuple[dict[str, object], ...] = ()
     links: tuple[Link, ...] = ()
@@ -57,10 +53,10 @@ class Harvest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule makes of one page, tried before it is in force (SPEC.md H8).
+    """Hold what a rule makes of one page, tried before it is in force (SPEC.md H8).
 
     ``refused`` counts the links that were found and are not followed, by reason. With ``problems``
-    there is nothing else: they are the rule's mistakes, or the field that could not be read.
+    there is nothing else: they are the rule's errors, or the field that could not be read.
 
     Once records are checked (crawling.trials.service), ``rejected`` says of the first of
     ``rejected_count`` others why they would not be stored. ``left_out`` says of the first of
@@ -82,7 +78,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """Something of a page that was left out, and why; ``place`` is such as ``line 17``."""
+    """Name something of a page that was left out, and why; ``place`` is such as ``line 17``."""
 
     place: str
     why: str
@@ -94,7 +90,7 @@ class Skipped(msgspec.Struct, frozen=True):
 class Item(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A record that reaches the data queue from outside of workers, such as a Scrapy project's.
+    """Carry a record that reaches the data queue from outside, such as a Scrapy project's.
 
     On the wire it is a JSON object of these names (crawling.records.normalise). ``rule`` is a rule
     or spider of the biz, whose schema and key fields hold for it; a name that the biz does not have
@@ -110,7 +106,7 @@ class Item(
 
 
 class QueuedItem(msgspec.Struct, frozen=True):
-    """An item as it is handed out: what it is finished by, and which attempt this is, from 1.
+    """Carry an item to who stores it: the id it is finished by, and the attempt, from 1.
 
     The id says when it was put (crawling.records.normalise.put_of).
     """
@@ -121,7 +117,7 @@ class QueuedItem(msgspec.Struct, frozen=True):
 
 
 class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The coverage of one version of a rule or spider; ``current`` is what new requests have."""
+    """Count the coverage of one version of a rule; new requests have the ``current`` one."""
 
     rule: str
     version: str
@@ -134,7 +130,7 @@ NS_OF_MS: Final = 1_000_000
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. ``request_id`` and ``index`` (its place on the page, from 0) are its key.
+    """Hold one record; its key is ``request_id`` and ``index``, its place on the page, from 0.
 
     A record with a ``key`` of its own, in hex, has that instead: whatever page it is found on, it
     replaces what was stored under it, unless that is newer: ``put`` is when the item was put that
@@ -158,17 +154,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The key as clients see it: ``{request id}-{index}``, or the record's own."""
+        """Return the key as clients see it: ``{request id}-{index}``, or the record's own."""
         return self.key or f"{self.request_id}-{self.index}"
 
     @property
     def version_ns(self) -> int:
-        """What tells the newer of two under one key, in epoch ns: the greater one is newer."""
+        """Return the version, in epoch ns: of two under one key the greater one is newer."""
         return to_ms(self.stored_at) * NS_OF_MS if self.put is None else self.put
 
 
 class Validators(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a site says tells one state of a page from another (RFC 9110, 8.8)."""
+    """Hold the ETag and date by which a site tells a page's states apart (RFC 9110, 8.8)."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -178,7 +174,7 @@ class Validators(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """A page as it was last read. ``key`` is its seed key, in hex.
+    """Hold a page as it was last read. ``key`` is its seed key, in hex.
 
     ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
     those that were answered with 304. ``content`` is the hash of what was read, in hex; two of them
@@ -205,7 +201,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of all pages of a biz: the sums of their counts, and how many are due."""
+    """Sum the visits of all pages of a biz, and count the pages that are due."""
 
     pages: int = 0
     visits: int = 0
@@ -215,7 +211,7 @@ class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``data`` holds: everything needed to download the page and read it.
+    """Hold what ``data`` has: everything needed to download the page and read it.
 
     ``rule`` names a rule or a spider of the biz, and ``rule_version`` freezes it: a later edit does
     not change work already accepted. ``depth`` counts links from where the crawl began; ``seed`` is
@@ -235,7 +231,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What Redis holds of a request: ``{id, biz, ts}`` as JSON, ``ts`` in epoch milliseconds.
+    """Name a request in Redis: ``{id, biz, ts}`` as JSON, ``ts`` in epoch milliseconds.
 
     ``p`` is beside them where the priority is not the usual one.
     """
@@ -247,10 +243,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond.
+    """Hold a request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond.
 
-    ``pool`` are the workers that alone may have it, in whose lane it is queued; None is any usual
-    one.
+    ``pool`` names the workers that alone may have it, in whose queue it is; None is any usual one.
     """
 
     id: RequestId
@@ -264,19 +259,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> Entry:
-        """What the queue holds of it."""
+        """Return the queue's entry of it."""
         return Entry(self.id, self.biz, to_ms(self.queued_at), self.priority)
 
 
 class Inserted(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an insertion: ids that existed already, and why others were refused by id."""
+    """Tell which ids of an insertion existed, and why others were refused."""
 
     existing: frozenset[RequestId] = frozenset()
     refused: dict[RequestId, StoreError] = {}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a worker owns until its lease ends.
+    """Hold a request that a worker owns until its lease ends.
 
     ``token`` is the fence: every later write of this worker is conditional on it. ``attempt``
     counts from 1.
@@ -289,7 +284,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a request's timeline: who changed its state, when and why."""
+    """Record one change of a request's state: when, by whom and why."""
 
     at: datetime
     state: State
@@ -298,11 +293,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueEpoch(msgspec.Struct, frozen=True, kw_only=True):
-    """Which Redis holds a lane's queue, and whether it holds all of it.
+    """Tell which Redis holds a queue, and whether it holds all of it.
 
     ``server`` is the run of the server process: it changes with a restart, a failover and a
-    restored snapshot. ``nonce`` was written when the queue was last filled; None after a flush.
-    ``reached`` is how far an unfinished filling has come, as ``ts`` in epoch milliseconds.
+    restored snapshot. ``nonce`` was written when the queue was last rebuilt; None after a flush.
+    ``reached`` is how far an unfinished rebuild has come, as ``ts`` in epoch milliseconds.
     """
 
     server: str
@@ -311,7 +306,7 @@ class QueueEpoch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known about a request, as the read API shows it (SPEC.md A8).
+    """Hold everything known about a request, as the read API shows it (SPEC.md A8).
 
     ``error``, its class ``reason`` and the site's ``answer`` are of the last attempt that failed.
     """
@@ -334,7 +329,7 @@ KEY_BYTES: Final = 20
 
 
 def is_visit(body: Body) -> bool:
-    """Whether a request reads a page as anybody sees it: what others say is nobody's page.
+    """Tell whether a request reads a page as anybody sees it.
 
     With a method, a body or headers of its own, or with parameters beside its URL, the same URL may
     be another page.
@@ -343,7 +338,7 @@ def is_visit(body: Body) -> bool:
 
 
 class Recollection(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a page before it is read: its seed key in hex, the last visit, if any.
+    """Hold what is known of a page before it is read: its seed key in hex, its last visit.
 
     ``validators`` are to be sent with the request; None reads the page in full.
     """
@@ -354,7 +349,7 @@ class Recollection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_token(worker: str, nonce: str, number: int) -> str:
-    """A token for the ``number``-th lease of one run of a worker.
+    """Make a token for the ``number``-th lease of one run of a worker.
 
     Lambda may run one invocation twice, under one id: the nonce keeps their leases apart.
 
@@ -365,7 +360,7 @@ def new_token(worker: str, nonce: str, number: int) -> str:
 
 
 def worker_of(token: str) -> str:
-    """Whose token it is.
+    """Return the worker whose token it is.
 
     >>> worker_of("eu.w1.9f3c.12")
     'eu.w1'
@@ -374,7 +369,7 @@ def worker_of(token: str) -> str:
 
 
 def is_of(token: str, worker: str) -> bool:
-    """Whether the token is one of that worker's.
+    """Tell whether the token is that worker's.
 
     >>> is_of("eu.w1.9f3c.12", "eu.w1"), is_of("eu.w1.9f3c.12", "eu")
     (True, False)
@@ -383,7 +378,7 @@ def is_of(token: str, worker: str) -> bool:
 
 
 class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One event: when, who, what kind, why in words, and how many requests it concerned."""
+    """Note one event of a biz: when, who, what kind, why, and how many requests it concerned."""
 
     at: datetime
     by: str
@@ -397,7 +392,7 @@ JOB_LIFE: Final = timedelta(days=30)
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests of a biz, or of one job of it, since it exists.
+    """Count the requests of a biz, or of one job of it, since it exists.
 
     ``done``, ``dead``, ``cancelled`` and ``expired`` are counted for ever, also those that MongoDB
     has removed since. A dead letter that is replayed leaves ``dead``. ``others`` are requests in
@@ -417,17 +412,17 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> int:
-        """Submitted and not ended, by the counters alone."""
+        """Count what was submitted and has not ended, by the counters alone."""
         return self.submitted - self.done - self.dead - self.cancelled - self.expired
 
     @property
     def difference(self) -> int:
-        """Submitted and in no state: 0 unless something was lost (above 0) or made up (below)."""
+        """Count what is in no state: above 0 was lost, below 0 made up; 0 is right."""
         return self.open - self.pending - self.leased - self.waiting - self.others
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """What had to be booked by hand of the machine, and why: a line of the lane's journal."""
+    """Tell what reconciliation booked, and why: a line of the biz's journal."""
 
     queue_key: QueueKey
     term: str

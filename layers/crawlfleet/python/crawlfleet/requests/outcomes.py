@@ -1,8 +1,6 @@
-"""What a request's timeline says of a page that was read.
+"""Attempts at requests: the leased request in a worker's hands, and its outcomes as values.
 
-What to do after a failed attempt: try again, and when, or give up. Retry is a value.
-
-What became of one attempt at a request: values, not exceptions.
+:func:`after_failure` decides after a failed attempt: try again, and when, or give up.
 """
 
 import math
@@ -30,12 +28,12 @@ from crawlfleet.requests.models import Claim, Link, Recollection, Record, Visit
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The page was read; these are its records (possibly none) and the links to go on with.
+    """The page was read: its records (possibly none) and the links to go on with.
 
     ``stored`` are records that were stored while the page was still being read: these are the first
     of the page, and ``records`` go on from their index. ``rejected`` says of some that were not
-    stored why, and ``rejected_count`` how many there are of those. ``visit`` is what is known of
-    the page from now on.
+    stored why, ``rejected_count`` how many there are of those. ``visit`` is what is known of the
+    page from now on.
     """
 
     records: tuple[Record, ...]
@@ -60,7 +58,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """The request is given up on; ``error`` says why in words.
+    """The request is given up on; ``error`` says why.
 
     ``reason`` is the class of the error by which dead letters are found, such as ``PageGone``;
     ``answer`` the site's last one, if there was any.
@@ -75,10 +73,10 @@ Outcome: TypeAlias = Done | Retry | Dead
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """What became of outcomes that were to be written.
+    """Tell what became of outcomes that were to be written.
 
-    Of ``lost`` requests another has the lease, so nothing was written. ``buried`` are those that
-    were done with records that the store cannot hold: they have ended so instead.
+    Of ``lost`` requests another has the lease, so nothing was written. ``buried`` were done with
+    records that the store cannot hold: they are dead instead.
     """
 
     lost: set[RequestId]
@@ -86,7 +84,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 def done_with(done: Done) -> str:
-    """The line: the site's status, how many records there are, what was not stored and why.
+    """Write the timeline's line: status, count of records, what was not stored and why.
 
     >>> done_with(Done((), 200, stored=5, rejected=("record 2, sku: is missing",)))
     'HTTP 200, records: 5, rejected: 1 (record 2, sku: is missing)'
@@ -133,7 +131,7 @@ REASONS: Final = tuple(sorted(_reasons()))
 
 
 def cut_off(attempt: int, limits: RetryLimits) -> str | None:
-    """Why an attempt with this number, from 1, is not to be made; None if it is.
+    """Return why an attempt of this number, from 1, is not made; None if it is.
 
     An attempt that ends in any other way is the last one at ``max_attempts``, so all beyond that
     had no end.
@@ -144,7 +142,7 @@ def cut_off(attempt: int, limits: RetryLimits) -> str | None:
 
 
 def reason_of(error: Exception) -> str:
-    """The error's class as dead letters have it; ``Internal`` where it is none of ours.
+    """Return the error's class as dead letters have it; ``Internal`` where it is none of ours.
 
     >>> reason_of(ThrottledError("answered 429"))
     'Throttled'
@@ -179,14 +177,14 @@ def after_failure(
 
 
 class LeasedRequest:
-    """One claimed request, the biz as it was configured at the claim, and what is to read its page.
+    """Hold one claimed request, its biz as of the claim, and the rule that reads its page.
 
-    ``ends_at`` is when its lease ends, by ``time.monotonic``, as far as the truth has said.
-    ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
+    ``ends_at`` is when its lease ends, by ``time.monotonic``, as far as MongoDB has said. ``host``
+    is the host and tenant whose slot it needs; ``slot_at`` is when that comes, by
     ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
-    way there at once, ``interval_seconds`` what lies between two turns. ``to_learn`` says that the
-    turn may be needed for its site's robots.txt. ``known`` is what is known of the page since it
-    was last read. ``weight`` is about how many bytes its outcome takes until that is written.
+    way there at once, ``interval_seconds`` the time between two slots. ``to_learn``: the slot may
+    be needed for the site's robots.txt. ``known`` is what is known of the page since it was last
+    read. ``weight`` is about how many bytes its outcome takes until that is written.
     """
 
     __slots__ = (

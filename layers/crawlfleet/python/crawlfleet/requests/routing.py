@@ -1,7 +1,7 @@
-"""Where a request lives: generation, node, database, collection (SPEC.md A4, DESIGN.md 2 and 3).
+"""Routing: the generation, node, database and collection of a request (SPEC.md A4).
 
-The sources take ``id mod n``. The low bits of a Snowflake id are a sequence that is nearly always
-0 at low load, so that puts about 95 % of the requests on one of 2^k shards; the 64 bits are mixed
+The sources take ``id mod n``. The low bits of a Snowflake id are a sequence that is nearly always 0
+at low load, so that puts about 95 % of the requests on one of 2^k shards; the 64 bits are mixed
 first. Nodes are chosen by rendezvous hashing, so that a new node takes 1/n of the ids.
 """
 
@@ -19,7 +19,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Shard(msgspec.Struct, frozen=True, order=True):
-    """One collection: a node, the database on it, and the collection's number."""
+    """Name one collection: a node, the database on it, and the collection's number."""
 
     node: str
     database: str
@@ -38,14 +38,14 @@ def mix(value: int) -> int:
 
 
 def bits(request_id: RequestId) -> int:
-    """64 bits of an id: the number itself, or the two ends of a hex id folded together."""
+    """Return 64 bits of an id: the number itself, or the two ends of a hex id folded together."""
     if isinstance(request_id, int):
         return request_id
     return (int(request_id[:16], 16) ^ int(request_id[-16:], 16)) & _MASK
 
 
 def generation_at(generations: Sequence[Generation], moment: datetime) -> Generation:
-    """The generation in force at a moment; the first one also covers all time before it."""
+    """Return the generation in force at a moment; the first one covers all time before it."""
     found = generations[0]
     for generation in generations:
         if generation.starts_at <= moment:
@@ -54,7 +54,7 @@ def generation_at(generations: Sequence[Generation], moment: datetime) -> Genera
 
 
 def shard_of(generation: Generation, request_id: RequestId) -> Shard:
-    """The shard of an id within one generation."""
+    """Return the shard of an id within one generation."""
     value = bits(request_id)
     nodes, databases = generation.nodes, generation.databases
     if generation.spread is not Spread.RENDEZVOUS:
@@ -74,13 +74,13 @@ def shard_of(generation: Generation, request_id: RequestId) -> Shard:
 
 
 def route(biz: Biz, request_id: RequestId, queued_at: datetime) -> Shard:
-    """The shard a request is written to, and found in when its queueing time is known."""
+    """Return the shard a request is written to, and found in when its queueing time is known."""
     moment = issued_at(request_id) or queued_at
     return shard_of(generation_at(biz.generations, moment), request_id)
 
 
 def candidates(biz: Biz, request_id: RequestId) -> tuple[Shard, ...]:
-    """Where an id may be when nothing else is known of it, the likeliest first.
+    """Return the shards an id may be in when nothing else is known of it, the likeliest first.
 
     For an id that carries its time that is the first one; the others matter for counters.
     """
@@ -93,7 +93,7 @@ def candidates(biz: Biz, request_id: RequestId) -> tuple[Shard, ...]:
 
 
 def live_shards(biz: Biz, now: datetime) -> tuple[Shard, ...]:
-    """Every shard that may still hold a request: generations end when their TTL has passed.
+    """Return every shard that may still hold a request: generations end when their TTL has passed.
 
     What has ended, dead letters too, is there until the grace has passed as well.
     """
@@ -107,12 +107,12 @@ def live_shards(biz: Biz, now: datetime) -> tuple[Shard, ...]:
 
 
 def all_shards(biz: Biz) -> tuple[Shard, ...]:
-    """Every shard that may hold a record: records may live longer than requests."""
+    """Return every shard that may hold a record: records may live longer than requests."""
     return _shards(biz.generations)
 
 
 def keyed_home(biz: Biz, moment: datetime) -> Shard:
-    """Where a record with a key of its own is written: one place for all of a biz.
+    """Return the shard of records with keys of their own: one place for all of a biz.
 
     A key has to meet itself wherever its pages are routed, or a repeat would not replace. It moves
     only with a new generation: to the first node and database of the one in force.
@@ -121,7 +121,7 @@ def keyed_home(biz: Biz, moment: datetime) -> Shard:
 
 
 def keyed_homes(biz: Biz) -> tuple[Shard, ...]:
-    """Every place of records with keys of their own, that of the newest generation first.
+    """Return every shard of keyed records, that of the newest generation first.
 
     What an older one holds too was replaced since.
     """

@@ -94,7 +94,7 @@ class Recovery(Reclaimer):
 
         A round that ends half-way, or is killed, leaves a note of how far it has come.
         """
-        mark = self.rebuild.mark(queue_key)
+        mark = self.rebuild.epoch(queue_key)
         remembered = self.revocation.remembered_epoch(queue_key, biz)
         if is_whole(mark, remembered):
             return None

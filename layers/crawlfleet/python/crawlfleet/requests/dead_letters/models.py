@@ -1,4 +1,4 @@
-"""Dead letters: which ones are meant, and what a look at them gives."""
+"""Filters and pages of dead letters."""
 
 import re
 from datetime import datetime
@@ -14,12 +14,12 @@ _HOST: Final = re.compile(r"(?=.*\w)[\w.:%-]+\Z")
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is given must hold.
+    """Select dead letters; all that is given must hold.
 
     ``reason`` is the error's class, such as ``PageGone``; ``host`` that of the request's URL (not
     of where redirects led); ``text`` stands somewhere in the error or in the URL, to the letter.
-    ``status`` is the one that the site answered. ``since`` and ``until`` are about when it was
-    queued: from the first on, before the second.
+    ``status`` is the one that the site answered. ``since`` and ``until`` bound the time of
+    queueing: from the first on, before the second.
     """
 
     reason: str | None = None
@@ -33,10 +33,10 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look found, oldest first, and how far it came.
+    """Dead letters of one search, oldest first, and how far it came.
 
-    ``reached`` is the position ``(ts, id)`` up to which everything was looked at; the next look
-    begins there. None: that was all. A look that was cut short may have found nothing at all.
+    ``reached`` is the position ``(ts, id)`` that the next search begins at; None: that was all. A
+    search that was cut short may have found none.
     """
 
     dead_letters: tuple[Tracked, ...] = ()
@@ -44,7 +44,7 @@ class DeadLetterPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def host_named(text: str) -> str | None:
-    """The host as letters have it, where people write it as they see it; None where it is none.
+    """Return the host in what people write for one; None where there is none.
 
     >>> host_named("Shop.Example:8443"), host_named("https://shop.example/a"), host_named("::1")
     ('shop.example', 'shop.example', '::1')

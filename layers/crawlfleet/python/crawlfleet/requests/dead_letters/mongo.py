@@ -1,7 +1,7 @@
-"""Dead letters in MongoDB: found by what they are kept with, made pending again, removed.
+"""Dead letters in MongoDB: find, make pending again, remove.
 
-They are requests like any other, in the state DEAD. What they are found by lies in plain fields
-(requests.mongo.documents); only the index by state and time leads to them, so a look that filters
+They are requests like any other, in the state DEAD. They are found by plain fields
+(requests.mongo.documents); only the index by state and time leads to them, so a filtered search
 reads a bounded number of its keys, and says how far it came.
 """
 
@@ -56,7 +56,7 @@ from crawlfleet.requests.routing import Shard, candidates, live_shards
 R = TypeVar("R")
 Place: TypeAlias = tuple[int, str, int, str]
 
-#: Keys of the index that one look goes through, over all shards.
+#: Keys of the index that one search reads, over all shards.
 SCAN: Final = 10_000
 #: And of each shard at least, however many there are.
 LEAST_SCAN: Final = 100
@@ -75,7 +75,7 @@ _LEFT_BEHIND: Final = (
 
 
 class MongoDeadLetters:
-    """ports.DeadLetters. ``scan`` is how much one look goes through."""
+    """Find, replay and purge dead letters; one search reads ``scan`` keys of the index at most."""
 
     def __init__(self, nodes: MongoNodes, scan: int = SCAN, least_scan: int = LEAST_SCAN) -> None:
         self._nodes = nodes
@@ -92,10 +92,10 @@ class MongoDeadLetters:
         limit: int,
         now: datetime,
     ) -> DeadLetterPage:
-        """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
+        """List up to ``limit`` dead letters by time of queueing, oldest first.
 
-        One look goes through a bounded number of them. Where it ends before all were looked at, or
-        there are more than asked for, the page says from where to go on.
+        One search reads a bounded number of them. Where it ends before all were read, or there are
+        more than asked for, the page says from where to go on.
         """
         shards = live_shards(biz, now)
         position = None if after is None else (after[0], typed(after[1]))
@@ -208,7 +208,7 @@ class MongoDeadLetters:
         now: datetime,
         change: Callable[[ClientSession, Shard, Sequence[RequestId], Tally], list[R]],
     ) -> list[R]:
-        """Change what each shard has of these, in one transaction a node with what is counted.
+        """Change the dead letters of each shard and their counters, in one transaction a node.
 
         Raises:
             StoreUnavailableError: a node did not answer; what the others did stands.
@@ -240,7 +240,7 @@ class MongoDeadLetters:
 def _likeliest_first(
     biz: Biz, ids: Sequence[RequestId], left: set[RequestId]
 ) -> Iterator[dict[str, ByShard[RequestId]]]:
-    """Ids by where they are likeliest to be; then those that are ``left`` by the next place."""
+    """Yield ids by the shard they are likeliest in; then those ``left`` by the next one."""
     places = {request_id: candidates(biz, request_id) for request_id in ids}
     for rank in range(max(map(len, places.values()), default=0)):
         nodes: dict[str, ByShard[RequestId]] = defaultdict(lambda: defaultdict(list))
@@ -256,7 +256,7 @@ def _dead(queue_key: QueueKey) -> Document:
 
 
 def _filters(dead_letters: DeadLetterFilter) -> Document:
-    """What the plain fields must hold; the job has an index of its own."""
+    """Build the match on plain fields; the job has an index of its own."""
     wanted: Document = {
         name: value
         for name, value in (
@@ -281,7 +281,7 @@ def _filters(dead_letters: DeadLetterFilter) -> Document:
 
 
 def _before(until: datetime | None, ranges: list[Document]) -> list[Document]:
-    """The ranges of ``ts``, cut off at a time."""
+    """Cut the ranges of ``ts`` off at a time."""
     if until is None:
         return ranges
     found = []
@@ -295,7 +295,7 @@ def _before(until: datetime | None, ranges: list[Document]) -> list[Document]:
 
 
 def _page(found: list[list[Tracked]], reached: Place | None, limit: int) -> DeadLetterPage:
-    """What lies up to where every shard was looked at."""
+    """Merge what lies before the first shard's end of its scan."""
     merged = merge(*found, key=_place)
     dead_letters = [one for one in merged if reached is None or _place(one) <= reached]
     if len(dead_letters) > limit:
@@ -314,7 +314,7 @@ def _place(tracked: Tracked) -> Place:
 def _revivals(
     dead: Sequence[Document], rule_version: Mapping[str, str], by: str, now: datetime
 ) -> Iterator[UpdateMany | UpdateOne]:
-    """Updates that make these pending; ``data`` is written anew only where it changes."""
+    """Build updates that make these pending; ``data`` is written anew only where it changes."""
     alike: dict[str | None, list[RequestId]] = defaultdict(list)
     for document in dead:
         version, data = reversioned(document["data"], rule_version)

@@ -1,10 +1,8 @@
-"""Dead letters: looked at, worked on again, thrown away; one at a time or many by what they share.
+"""Dead letters: list, replay and purge them, one or many by what they share.
 
-A replay makes the letter a pending request in the store first, then puts it where it is served
-next, then sees that somebody works on it. If Redis does not answer, recovery queues it later. Doing
-any of it twice is doing it once.
-
-The store of dead letters, as their verbs ask for it.
+A replay makes the dead letter a pending request in MongoDB first, then queues it where it is served
+next, then sees that a worker lives. If Redis does not answer, recovery queues it later. Each verb
+may be repeated.
 """
 
 import time
@@ -46,22 +44,22 @@ from crawlfleet.requests.submission.service import (
     wake_if_idle,
 )
 
-#: Most letters that one call replays or purges.
+#: The most dead letters that one call replays or purges.
 MOST: Final = 1_000
-#: No more looks are begun after this long; the cursor lets the caller go on.
-LOOK_SECONDS: Final = 5.0
-#: A text that letters are searched for is no longer than this.
+#: No search is begun after so many seconds; the cursor lets the caller go on.
+SEARCH_SECONDS: Final = 5.0
+#: The longest text that dead letters are searched for.
 LONGEST_TEXT: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a call that changes many letters did.
+    """Count the dead letters that a call changed.
 
-    ``count`` were changed. ``skipped`` matched, but their biz's time to live has passed, so that a
-    replay would come to nothing; they are told, up to the call's limit, by a call without a cursor.
-    ``cursor`` is where the next call goes on, None at the end. A caller that begins anew instead
-    meets what was replayed and has died again meanwhile.
+    ``skipped`` matched, but their biz's time to live has passed, so that a replay would come to
+    nothing; a call without a cursor counts them, up to its limit. ``cursor`` is where the next call
+    goes on, None at the end. A caller that begins anew instead meets what was replayed and has died
+    again meanwhile.
     """
 
     count: int
@@ -70,15 +68,15 @@ class Changed:
 
     @property
     def more(self) -> bool:
-        """Whether others may match."""
+        """Tell whether others may match."""
         return self.cursor is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The world, as dead letters need it.
+    """List, replay and purge dead letters.
 
-    ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
+    ``most`` and ``search_seconds`` bound what one call changes, and how long it searches.
     """
 
     dead_letters: MongoDeadLetters
@@ -89,7 +87,7 @@ class DeadLetters:
     rules: MongoRules
     journal: MongoJournal
     most: int = MOST
-    look_seconds: float = LOOK_SECONDS
+    search_seconds: float = SEARCH_SECONDS
 
     def list_dead_letters(
         self,
@@ -102,17 +100,17 @@ class DeadLetters:
         limit: int,
         now: datetime,
     ) -> Listing[Tracked]:
-        """Dead letters by time of queueing, oldest first.
+        """List dead letters by time of queueing, oldest first.
 
-        A page may hold fewer than ``limit``, even none, and still say that there is more: it took
-        long to find them. At the end the cursor is None.
+        A page may hold fewer than ``limit``, even none, and still say that there is more: the
+        search took too long. At the end the cursor is None.
         """
         queue_key, biz = biz_of(tree, tenant, biz_name)
         found, resume = self._find(queue_key, biz, _checked(dead_letters), cursor, limit, now)
         return Listing(found, resume, resume is not None)
 
     def get_dead_letter(self, tree: Tree, tenant: str, biz_name: str, text_id: str) -> Tracked:
-        """One dead letter, with the site's last answer.
+        """Get one dead letter, with the site's last answer.
 
         Raises:
             NotFoundError: there is none of that id.
@@ -132,7 +130,7 @@ class DeadLetters:
         by: str,
         now: datetime,
     ) -> Tracked:
-        """Have one dead letter worked on again; returns it as it then stands.
+        """Replay one dead letter; return it as it then stands.
 
         Raises:
             NotFoundError: there is none of that id.
@@ -164,7 +162,7 @@ class DeadLetters:
         by: str,
         now: datetime,
     ) -> Tracked:
-        """Throw one dead letter away; returns what it was.
+        """Purge one dead letter; return what it was.
 
         Raises:
             NotFoundError: there is none of that id.
@@ -190,7 +188,7 @@ class DeadLetters:
         now: datetime,
         cursor: str | None = None,
     ) -> Changed:
-        """Have dead letters worked on again, oldest first, at most ``limit`` of them.
+        """Replay dead letters, oldest first, at most ``limit`` of them.
 
         Raises:
             UnknownRuleError: one is to be read with the present rule, and there is none; nothing
@@ -229,7 +227,7 @@ class DeadLetters:
         now: datetime,
         cursor: str | None = None,
     ) -> Changed:
-        """Throw dead letters away, oldest first, at most ``limit`` of them."""
+        """Purge dead letters, oldest first, at most ``limit`` of them."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         limit = min(limit, self.most)
         dead_letters = _checked(dead_letters)
@@ -249,7 +247,7 @@ class DeadLetters:
         limit: int,
         now: datetime,
     ) -> tuple[list[Tracked], str | None]:
-        """Look until there are ``limit``, or no more, or it takes too long; and where to go on."""
+        """Search until there are ``limit``, no more, or no time; return where to go on, too."""
         after = None if cursor is None else cursors.decode(cursor)
         found: list[Tracked] = []
         started = time.monotonic()
@@ -261,11 +259,11 @@ class DeadLetters:
             after = page.reached
             if after is None:
                 return found, None
-            if len(found) >= limit or time.monotonic() - started > self.look_seconds:
+            if len(found) >= limit or time.monotonic() - started > self.search_seconds:
                 return found, cursors.encode(after)
 
     def _dead(self, queue_key: QueueKey, biz: Biz, text_id: str, done: str) -> Tracked:
-        """The dead letter of that id; ``done`` is what only dead ones can be."""
+        """Get the dead letter of that id; ``done`` is what only dead ones can be."""
         request_id: RequestId = parse_id(text_id)
         found = self.store.get(queue_key, biz, request_id)
         if found is None:
@@ -298,9 +296,9 @@ class DeadLetters:
         entries: list[Entry],
         dead_letters: Iterable[Tracked],
     ) -> None:
-        """Put pending requests where they are served next, and see that somebody works.
+        """Queue pending requests where they are served next, and wake a worker.
 
-        Who does what is bound for a pool is started by the tick.
+        The tick starts workers of pools.
         """
         pools = {one.request.id: one.request.pool for one in dead_letters}
         by_pool: dict[str | None, list[Entry]] = defaultdict(list)
@@ -326,7 +324,7 @@ class DeadLetters:
 
 
 def _oldest(biz: Biz, now: datetime) -> datetime:
-    """When a request was queued at the earliest that is still worked on."""
+    """Return the earliest time of queueing that is still worked on."""
     return from_ms(to_ms(now - timedelta(seconds=biz.ttl_seconds)) + 1)
 
 
@@ -336,7 +334,7 @@ def _said(dead_letters: DeadLetterFilter) -> str:
 
 
 def _checked(dead_letters: DeadLetterFilter) -> DeadLetterFilter:
-    """The filter, its host as hosts are kept.
+    """Validate the filter and normalise its host.
 
     Raises:
         InvalidRequestError: a text is too long, or none that could be stored; nothing is given up

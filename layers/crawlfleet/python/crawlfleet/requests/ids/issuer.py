@@ -40,7 +40,7 @@ from crawlfleet.kernel.time import Clock, from_ms, to_ms
 
 
 class LeasedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A leased Snowflake worker number. ``mark``: every position below it is spent."""
+    """Hold a leased Snowflake worker number. ``mark``: every position below it is spent."""
 
     number: int
     fence: str
@@ -83,12 +83,12 @@ Allotment: TypeAlias = Allot | Wait | SteppedBack
 
 
 def position(now_ms: int, sequence: int = 0) -> int:
-    """The position of a moment, epoch milliseconds, and a sequence number."""
+    """Return the position of a moment, in epoch milliseconds, and a sequence number."""
     return ((now_ms - SNOWFLAKE_EPOCH_MS) << SEQUENCE_BITS) + sequence
 
 
 def first_mark(now_ms: int) -> int:
-    """The mark of a worker number that has none."""
+    """Return the mark of a worker number that has none."""
     return position(now_ms + UNMARKED_GUARD_MS)
 
 
@@ -107,7 +107,7 @@ def allot(mark: int, now_ms: int, count: int) -> Allotment:
 
 
 def runs(worker: int, allotted: Allot) -> list[tuple[int, int]]:
-    """The ids of the positions as runs ``(first id, how many)``, one for each millisecond.
+    """Return the ids of the positions as runs ``(first id, how many)``, one for each millisecond.
 
     >>> runs(5, Allot(4094, 4098))
     [(24574, 2), (4214784, 2)]
@@ -123,10 +123,10 @@ def runs(worker: int, allotted: Allot) -> list[tuple[int, int]]:
 
 
 class IdSource(Protocol):
-    """Where a submission gets its ids."""
+    """Give a submission its ids."""
 
     def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
-        """``count`` ids never given before, roughly in time order.
+        """Give ``count`` ids never given before, roughly in time order.
 
         Raises:
             IdsError: none can be issued now.
@@ -135,10 +135,10 @@ class IdSource(Protocol):
 
 
 class WorkerNumbers(Protocol):
-    """Leases of Snowflake worker numbers, with a fence and a mark (see requests.ids.issuer)."""
+    """Lease Snowflake worker numbers, each with a fence and a mark."""
 
     def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
-        """A free worker number, for ``term_ms``; the one that has been free for longest.
+        """Lease the number that has been free for longest, for ``term_ms``.
 
         Raises:
             WorkerNumbersExhaustedError: all are leased.
@@ -162,7 +162,7 @@ TRIES: Final = 8
 
 
 class Issuer:
-    """One environment's hold on a worker number.
+    """Issue Snowflake ids under one environment's worker number.
 
     Args:
         authorities: Where numbers are leased, the preferred one first; they share out the numbers
@@ -186,7 +186,7 @@ class Issuer:
         self._leased: tuple[WorkerNumbers, LeasedNumber] | None = None
 
     def issue(self, count: int) -> Block:
-        """``count`` Snowflake ids that no other call, here or elsewhere, ever gave or will give.
+        """Issue ``count`` Snowflake ids that no other call, here or elsewhere, gives.
 
         Raises:
             WorkerNumbersExhaustedError: more environments than numbers.

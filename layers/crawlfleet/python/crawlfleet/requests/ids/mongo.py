@@ -1,4 +1,4 @@
-"""Numbers kept in MongoDB: worker numbers for when Redis is down, and the counter id kind."""
+"""Numbers in MongoDB: worker numbers for when Redis is down, and the counter id kind."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -23,7 +23,7 @@ _DUPLICATE_KEY: Final = 11000
 
 
 class MongoWorkerNumbers:
-    """ports.WorkerNumbers for ``first`` to ``last``, both included."""
+    """Lease the worker numbers from ``first`` to ``last``, both included."""
 
     def __init__(
         self, nodes: MongoNodes, first: int = FIRST_NUMBER, last: int = LAST_NUMBER
@@ -33,7 +33,7 @@ class MongoWorkerNumbers:
         self._last = last
 
     def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
-        """See ports.WorkerNumbers.lease."""
+        """Lease the number that has been free for longest, for ``term_ms``."""
         fence = f"{holder}-{uuid4().hex}"
         with border():
             found = self._take(fence, now_ms, term_ms)
@@ -53,7 +53,7 @@ class MongoWorkerNumbers:
         return leased
 
     def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:
-        """See ports.WorkerNumbers.advance."""
+        """Spend the positions below ``mark`` and renew the lease, in one step."""
         with border():
             result = self._numbers().update_one(
                 {
@@ -79,7 +79,7 @@ class MongoWorkerNumbers:
         return taken
 
     def _add_numbers(self) -> None:
-        """Add those that are not there yet: all of them, at the very first lease."""
+        """Add the numbers that are missing: all of them, at the very first lease."""
         numbers = [
             {"_id": number, "until": _NEVER, "fence": "", "mark": None}
             for number in range(self._first, self._last + 1)
@@ -95,7 +95,7 @@ class MongoWorkerNumbers:
 
 
 class MongoCounter:
-    """The counter id kind: numbers from 1 on, one counter a biz."""
+    """Count ids of the counter kind: numbers from 1 on, one counter a biz."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""Leases of Snowflake worker numbers on Redis; the id issuer spends positions under them (A2)."""
+"""Leases of Snowflake worker numbers in Redis (SPEC.md A2)."""
 
 import secrets
 from typing import Final
@@ -13,7 +13,7 @@ _ADVANCE_NUMBER: Final = Script("requests/ids/advance_number")
 
 
 class RedisWorkerNumbers:
-    """A :class:`~crawlfleet.ports.WorkerNumbers` for a range of the 1,024.
+    """Lease worker numbers of a range of the 1,024.
 
     A fence is ``count:nonce:holder``: the count tells the order, the nonce keeps a fence unique
     when the count was lost with Redis, the holder tells people who it is.
@@ -40,7 +40,7 @@ class RedisWorkerNumbers:
         self._keys = (keys.numbers, keys.fences, keys.marks, keys.fence_count)
 
     def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
-        """The number that has been free for longest, for ``term_ms``.
+        """Lease the number that has been free for longest, for ``term_ms``.
 
         Raises:
             WorkerNumbersExhaustedError: all are leased.

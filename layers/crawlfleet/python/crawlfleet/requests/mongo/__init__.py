@@ -1,1 +1,1 @@
-"""The request store: one verb of the life of a request a module."""
+"""The request store in MongoDB: a few verbs of a request's life a module."""

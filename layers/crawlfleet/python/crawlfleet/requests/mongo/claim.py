@@ -1,4 +1,4 @@
-"""Owning requests in MongoDB: claim, renewal, release (SPEC.md A7).
+"""Ownership of requests in MongoDB: claim, renew, release (SPEC.md A7).
 
 One document is changed by one atomic update whose filter names what must hold: id, tenant, biz, ts
 and state for the claim, the token for everything after it.
@@ -32,7 +32,7 @@ _CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
 
 
 class MongoClaims:
-    """The owning part of ports.RequestStore."""
+    """Claim, renew and release requests."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -118,7 +118,7 @@ class MongoClaims:
     def due(
         self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
     ) -> list[tuple[Entry, datetime]]:
-        """Those that are leased or wait for an attempt, and when they may be claimed again.
+        """List entries that are leased or wait, with when they may be claimed again.
 
         One look-up by primary keys a shard.
         """
@@ -187,12 +187,12 @@ class MongoClaims:
 
 
 def claim_key(claim: Claim) -> tuple[RequestId, datetime]:
-    """What routes a claim."""
+    """Return what routes a claim."""
     return claim.request.id, claim.request.queued_at
 
 
 def by_token(claims: Iterable[Claim]) -> list[list[Claim]]:
-    """The claims by the lease they belong to."""
+    """Group the claims by their lease."""
     groups: dict[str, list[Claim]] = defaultdict(list)
     for claim in claims:
         groups[claim.token].append(claim)
@@ -200,7 +200,7 @@ def by_token(claims: Iterable[Claim]) -> list[list[Claim]]:
 
 
 def owned(claims: Sequence[Claim]) -> Document:
-    """What holds of requests while their token, the same for all of these, owns them."""
+    """Match requests that the token of these claims, the same for all, still owns."""
     return {
         "_id": {"$in": [claim.request.id for claim in claims]},
         "token": claims[0].token,
@@ -213,7 +213,7 @@ def missing(
     claims: Sequence[Claim],
     session: ClientSession | None = None,
 ) -> set[RequestId]:
-    """The ids that their tokens no longer own."""
+    """Return the ids that their tokens no longer own."""
     match = {"_id": {"$in": [claim.request.id for claim in claims]}, "flag": int(State.LEASED)}
     found = collection.find(match, projection=["token"], session=session, hint=BY_ID)
     tokens = {document["_id"]: document["token"] for document in found}
@@ -239,7 +239,7 @@ def _confirmed(
     entries: dict[tuple[RequestId, int], Entry],
     token: str,
 ) -> tuple[list[Claim], list[Document]]:
-    """The claims that were won, and the documents of those whose body nobody can read."""
+    """Return the claims that were won, and the documents whose body cannot be read."""
     won: list[Claim] = []
     unreadable: list[Document] = []
     for document in documents:

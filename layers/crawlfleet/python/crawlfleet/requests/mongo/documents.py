@@ -1,11 +1,6 @@
-"""Requests of a shard that are bound for a pool, told from those that are not (SPEC.md B12).
+"""Documents of requests and of counters in MongoDB; those of records are in requests.mongo.records.
 
-Only the former have ``pool``, and the index of pools has those and nothing else. Where it is not
-there nothing is bound for any, as far as can be told quickly: the first such request has it built.
-
-How a request looks in MongoDB; records are in mongo.record_documents.
-
-::
+A request::
 
     _id      id: int64, or hex for UUID and ObjectId
     tenant   who owns it
@@ -23,6 +18,16 @@ How a request looks in MongoDB; records are in mongo.record_documents.
     log      the timeline after submission: [{at, flag, by, why}], the last 50
 
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
+
+Counters count for ever, in the transaction that does what is counted (SPEC.md H1). They are
+documents of the ``counts`` of a biz and database::
+
+    {_id: {k: "biz", s: slot}, submitted, done, dead, cancelled, expired}
+    {_id: {k: "job", j: job, s: slot}, the same, at: when it was last counted}
+    {_id: {k: "swept"}, last: when recovery last completed there}
+
+A term is the sum over the slots. Transactions that write one document at the same moment undo each
+other, so each takes a slot by chance, and another one when it is done again.
 """
 
 import random
@@ -64,7 +69,7 @@ _decoder = msgspec.msgpack.Decoder(Body)
 
 
 def new_document(request: Request, call: int) -> Document:
-    """A request as it is first stored, by the insertion ``call``."""
+    """Write a request as it is first stored, by the insertion ``call``."""
     document: Document = {
         "_id": request.id,
         "tenant": request.tenant,
@@ -84,7 +89,7 @@ def new_document(request: Request, call: int) -> Document:
 
 
 def read_id(stored: RequestId) -> RequestId:
-    """An id as everybody else knows it.
+    """Return an id as everybody else knows it.
 
     The driver reads int64 as a class of its own, which no encoder but the driver's takes.
     """
@@ -92,7 +97,7 @@ def read_id(stored: RequestId) -> RequestId:
 
 
 def entry_of(queue_key: QueueKey, document: Document) -> Entry:
-    """What the queue holds of a request, by its :data:`ENTRY_FIELDS`."""
+    """Make the queue's entry of a request, by its :data:`ENTRY_FIELDS`."""
     return Entry(
         read_id(document["_id"]),
         queue_key.biz,
@@ -102,7 +107,7 @@ def entry_of(queue_key: QueueKey, document: Document) -> Entry:
 
 
 def request_of(document: Document) -> Request:
-    """The request in a document.
+    """Read the request in a document.
 
     Raises:
         msgspec.DecodeError: its body is none.
@@ -124,22 +129,22 @@ def _request(document: Document, body: Body) -> Request:
 
 
 def event(at: datetime, state: State, by: str, why: str) -> Document:
-    """One line of the timeline."""
+    """Write one line of the timeline."""
     return {"at": at, "flag": int(state), "by": by, "why": clean(why, 500)}
 
 
 def clean(text: str, length: int) -> str:
-    """The text as BSON can hold it, cut to ``length``: an error may quote what a site sent."""
+    """Cut the text to ``length`` and to what BSON can hold: an error may quote what a site sent."""
     return text[:length].encode("utf-8", "replace").decode("utf-8")
 
 
 def pushed(line: Document) -> Document:
-    """The ``$push`` that appends a line to the timeline and keeps it bounded."""
+    """Write the ``$push`` that appends a line to the timeline and keeps it bounded."""
     return {"log": {"$each": [line], "$slice": -LOG_LENGTH}}
 
 
 def tracked_of(document: Document) -> Tracked:
-    """Everything about a request. The submission itself is the timeline's first line."""
+    """Read everything about a request; its timeline begins with its submission."""
     submitted = Event(
         at=document["ts"], state=State.PENDING, by=document.get("by", "router"), why="submitted"
     )
@@ -166,7 +171,7 @@ def tracked_of(document: Document) -> Tracked:
 
 
 def failure(outcome: Dead | Retry) -> Document:
-    """The fields that say why an attempt failed, bounded, as BSON can hold them."""
+    """Write why an attempt failed, bounded, as BSON can hold it."""
     fields: Document = {
         "error": clean(outcome.error, LONGEST_ERROR),
         "reason": clean(outcome.reason, _LONGEST_REASON),
@@ -188,12 +193,12 @@ def failure(outcome: Dead | Retry) -> Document:
 
 
 def no_failure(outcome: Dead | Retry) -> Document:
-    """What of an earlier failure is to go."""
+    """Name the fields of an earlier failure that are to go."""
     return {} if outcome.answer is not None else {"answer": ""}
 
 
 def found_by(body: Body) -> Document:
-    """What a dead letter is found by."""
+    """Write the fields that a dead letter is found by."""
     return {
         "host": clean(host_of(body.url), LONGEST_URL),
         "url": clean(body.url, LONGEST_URL),
@@ -202,7 +207,7 @@ def found_by(body: Body) -> Document:
 
 
 def reversioned(data: bytes, versions: Mapping[str, str]) -> tuple[str | None, bytes | None]:
-    """The version a body is read with once its rule has that of ``versions``, and its new bytes.
+    """Return a body's rule version once its rule has that of ``versions``, and its new bytes.
 
     None for bytes that need not change, and for the version of a body that nobody can read.
     """
@@ -241,7 +246,7 @@ _DUPLICATE_KEY: Final = 11000
 
 
 def tally_of(jobs: Iterable[str | None], term: str) -> Tally:
-    """One of the term for each request, given by its job."""
+    """Count one of the term for each request, given by its job."""
     return Counter((job, term) for job in jobs)
 
 
@@ -299,7 +304,7 @@ def count_submitted(
     at: datetime,
     session: ClientSession,
 ) -> int:
-    """Count those of these as submitted that are not yet; returns how many that were.
+    """Count as submitted those of these that are not yet; return how many.
 
     A single submission is stored by one statement without a transaction, and until this has counted
     it, its ``call`` is below 0: the TTL index leaves it alone, and ledgers add it to what they have
@@ -317,7 +322,7 @@ def count_submitted(
 
 
 def slots_of(first: Document) -> Document:
-    """The counters whose key begins with ``first``."""
+    """Match the counters whose key begins with ``first``."""
     # Documents compare field by field: a prefix is a range of the index.
     *_, (last_field, value) = first.items()
     return {"_id": {"$gte": first, "$lt": {**first, last_field: f"{value}\0"}}}

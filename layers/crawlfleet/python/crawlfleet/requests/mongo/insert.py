@@ -1,9 +1,9 @@
-"""Requests into MongoDB (SPEC.md A4, A5): persisted by a majority, each node for itself.
+"""Insertion of requests into MongoDB, by a majority of each node (SPEC.md A4, A5).
 
 A shard's part of a batch and its count are one transaction (SPEC.md H1). A single submission takes
 less than a millisecond, and a transaction would more than double that: it, and a few for one shard,
 go in by one statement, marked as not counted yet, and recovery counts them within the minute. Until
-then ledgers add what is so marked to what they have counted, and MongoDB's TTL leaves it alone.
+then ledgers add them to what they have counted, and MongoDB's TTL leaves them alone.
 """
 
 import secrets
@@ -37,11 +37,11 @@ _DISCARD_SECONDS: Final = 2.0
 
 
 class _SomeExistError(Exception):
-    """An id is taken: undo, and look which."""
+    """An id is taken: undo, and find out which."""
 
 
 class ShardInsertion:
-    """One insertion into one shard; the random ``call`` is its name in what it writes."""
+    """Insert into one shard; the random ``call`` names the insertion in what it writes."""
 
     def __init__(self, shards: Shards, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
         self._requests = shards.requests(queue_key, biz, shard, made_sure=True)
@@ -56,7 +56,7 @@ class ShardInsertion:
             self._session.end_session()
 
     def insert(self, requests: Sequence[Request]) -> set[RequestId]:
-        """Insert; returns the ids that were there already."""
+        """Insert; return the ids that were there already."""
         if len(requests) <= FEW and all(request.job is None for request in requests):
             return self._insert_uncounted(requests)
         self._counts()  # made sure of before the transaction, which cannot
@@ -118,8 +118,8 @@ class ShardInsertion:
 
         The caller hears "not stored". The insertion's own session does it, so that a transaction
         whose commit was never answered is either seen here or undone by the server. When the node
-        stays away this fails too: then the time-out has told nothing, and a request may run whose
-        submitter tries again: twice is the safe side, and the ledger counts both.
+        stays away this fails too: a request may then run whose submitter tries again: twice is the
+        safe side, and the ledger counts both.
         """
         if not requests:
             return
@@ -151,7 +151,7 @@ class ShardInsertion:
 
 
 class MongoInsertion:
-    """The insertion of ports.RequestStore; ``into`` makes the insertion into one shard."""
+    """Insert batches; ``into`` makes the insertion into one shard."""
 
     def __init__(self, shards: Shards, into: type[ShardInsertion] = ShardInsertion) -> None:
         self._shards = shards
@@ -166,9 +166,9 @@ class MongoInsertion:
     ) -> Inserted:
         """Persist with majority write concern.
 
-        A node that does not answer refuses its own requests only: nothing of those is left behind
-        as far as that can be had, and the others stand. Of ``kept`` ids nothing is taken back: who
-        comes again with the same ids finds what is left.
+        A node that does not answer refuses its own requests only: they are taken back as far as
+        that can be had, and the others stand. ``kept`` ids are never taken back: a caller that
+        repeats them finds what is left.
         """
 
         def insert_into(shard: Shard, part: list[Request]) -> Inserted:
@@ -189,7 +189,7 @@ class MongoInsertion:
         requests: Sequence[Request],
         kept: frozenset[RequestId],
     ) -> Inserted:
-        """Insert one shard's requests, all or none of them but for those that cannot be stored."""
+        """Insert one shard's requests: all or none, but for those that cannot be stored."""
         # Another call may have found a kept one, and answered for it.
         unkept = [request for request in requests if request.id not in kept]
         with border():
@@ -217,7 +217,7 @@ class MongoInsertion:
         requests: Sequence[Request],
         kept: frozenset[RequestId],
     ) -> Inserted:
-        """One by one: the one that cannot be stored must not take the others with it."""
+        """Insert one by one: the one that cannot be stored must not take the others with it."""
         alone: list[Inserted] = []
         for request in requests:
             try:

@@ -1,10 +1,8 @@
-"""What happened to lanes as a whole, on the home node: lines by time, for a month.
+"""Ledgers and journals of bizs in MongoDB (SPEC.md H1).
 
-The ledgers of bizs and jobs in MongoDB (SPEC.md H1).
-
-Whatever changes what a ledger says is one transaction with its counters, so of one node at one
-moment every ledger balances, however many transactions are under way. Each look reads a node's
-collections in one snapshot. See :mod:`crawlfleet.requests.mongo.counters` for what is counted.
+Whatever changes a ledger is one transaction with its counters, so of one node at one moment every
+ledger balances, however many transactions are under way. Each read takes a node's collections in
+one snapshot. See :mod:`crawlfleet.requests.mongo.documents` for what is counted.
 """
 
 # ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to fakes that do
@@ -61,14 +59,14 @@ LONGEST_NAME: Final = 128
 
 
 class MongoJournal:
-    """ports.Journal."""
+    """Keep the journal of each biz on the home node: lines by time, for a month."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._sure = False
 
     def note(self, queue_key: QueueKey, line: JournalLine) -> None:
-        """Keep a line, for a month."""
+        """Keep a line."""
         with border():
             self._lines().insert_one(
                 {
@@ -85,7 +83,7 @@ class MongoJournal:
     def lines(
         self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
     ) -> list[JournalLine]:
-        """The lines of a span that includes ``since`` and not ``until``, oldest first."""
+        """List the lines from ``since`` on and before ``until``, oldest first."""
         match = {
             "tenant": queue_key.tenant,
             "biz": queue_key.biz,
@@ -138,7 +136,7 @@ _NOT_YET: Final = frozenset({239, 246})
 
 
 class MongoLedgers:
-    """ports.Ledgers on MongoDB."""
+    """Count the requests of bizs and jobs by state."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
@@ -147,9 +145,10 @@ class MongoLedgers:
     def totals(
         self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
     ) -> Ledger:
-        """O(1): counters, and an index count of what is in flight. Given up after some seconds.
+        """Count in O(1): counters, and an index count of what is in flight.
 
-        ``pending`` is what remains, so that the difference is always 0.
+        Given up after some seconds. ``pending`` is what remains, so that the difference is always
+        0.
         """
         found = self._look(queue_key, biz, job, self._nodes.waits.glance, everything=False)
         rest = found.open - found.leased - found.waiting - found.others
@@ -164,9 +163,9 @@ class MongoLedgers:
         *,
         within_seconds: float | None = None,
     ) -> Ledger:
-        """Every term counted by itself, of each node at one moment.
+        """Count every term by itself, of each node at one moment.
 
-        That reads all that is open, so whoever has not the time for it says how long it may take.
+        That reads all that is open: a caller in a hurry says how many seconds it may take.
         """
         within = AUDIT_SECONDS if within_seconds is None else within_seconds
         return self._look(queue_key, biz, job, within, everything=True)
@@ -202,10 +201,11 @@ class MongoLedgers:
         )
 
     def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
-        """Book what MongoDB may have removed uncounted while no recovery ran; then note this one.
+        """Book what MongoDB may have removed uncounted while no recovery ran, then note this round.
 
-        To be called after :meth:`RequestStore.expire`. Nothing is booked unless the time since the
-        last call is longer than the grace that expired requests have. Each database for itself.
+        Call it after :meth:`MongoRequestStore.expire`. Nothing is booked unless the time since the
+        last call is longer than the grace that expired requests have. Each database is reconciled
+        by itself.
         """
 
         def reconcile_on(_: str, parts: ByShard[None]) -> list[Correction]:
@@ -258,7 +258,7 @@ class MongoLedgers:
         return Correction(queue_key=queue_key, term=term, count=count, why=why)
 
     def _still_open(self, queue_key: QueueKey, names: set[str]) -> set[str]:
-        """Those of these jobs that have not ended, all where nobody knows."""
+        """Return those of these jobs that have not ended; all where that cannot be read."""
         keys = [f"{queue_key.tenant}/{queue_key.biz}/{name}" for name in names]
         match = {"_id": {"$in": keys}, "open": True}
         try:
@@ -270,7 +270,7 @@ class MongoLedgers:
 
 
 class _Book:
-    """What is counted and what is there of a biz, in one database of a node."""
+    """Count the counters and the requests of a biz, in one database of a node."""
 
     def __init__(
         self, shards: Shards, queue_key: QueueKey, biz: Biz, mine: Sequence[Shard]
@@ -280,7 +280,7 @@ class _Book:
         self._requests = [shards.requests(queue_key, biz, shard, made_sure=True) for shard in mine]
 
     def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
-        """What is counted for ever."""
+        """Sum what is counted for ever."""
         first: Document = {"k": "biz"} if job is None else {"k": "job", "j": job}
         found = _added(self._counts, session, first, None).get(None, Counter())
         if job is None:
@@ -290,7 +290,7 @@ class _Book:
         return found
 
     def flags(self, session: ClientSession, job: str | None, *, everything: bool) -> Counter[int]:
-        """How many there are by state: of all that is open, or of all but what is pending."""
+        """Count requests by state: all that is open, or all but what is pending."""
         whose, index = ({}, BY_STATE) if job is None else ({"job": job}, BY_JOB)
         found: Counter[int] = Counter()
         for requests in self._requests:
@@ -304,7 +304,7 @@ class _Book:
         return found
 
     def gaps(self, session: ClientSession) -> tuple[int, dict[str, int]]:
-        """What was submitted and is in no state, of the biz and of each job."""
+        """Count what was submitted and is in no state, of the biz and of each job."""
         terms = self.terms(session, None)
         of_biz = _open(terms) - sum(self.flags(session, None, everything=True).values())
         by_job: Counter[str] = Counter()
@@ -320,7 +320,7 @@ class _Book:
 def _added(
     counts: Collection[Document], session: ClientSession, first: Document, group: str | None
 ) -> dict[object, Counter[str]]:
-    """The sums of the counters whose key begins with ``first``, by ``group``."""
+    """Sum the counters whose key begins with ``first``, by ``group``."""
     pipeline: list[Document] = [
         {"$match": slots_of(first)},
         {"$group": {"_id": group, **{term: {"$sum": f"${term}"} for term in TERMS}}},
@@ -347,7 +347,7 @@ def _grouped(
 
 
 def _missing(gap: int) -> Counter[str]:
-    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    """Return what is to be booked: a gap as expired, a surplus as submitted before the ledger."""
     return Counter({"expired": gap} if gap >= 0 else {"submitted": -gap})
 
 
@@ -381,7 +381,7 @@ def _summed(
 
 
 def _at_one_moment(client: MongoClient[Document], look: Callable[[ClientSession], T]) -> T:
-    """Everything that ``look`` reads in the session is of one moment of the node."""
+    """Read in a snapshot session: everything is of one moment of the node."""
     while True:
         with client.start_session(snapshot=True) as session:
             try:
@@ -394,7 +394,7 @@ def _at_one_moment(client: MongoClient[Document], look: Callable[[ClientSession]
 def _note_sweep(
     counts: Collection[Document], last: datetime | None, now: datetime, session: ClientSession
 ) -> bool:
-    """Note it, unless somebody else has since ``last`` was read."""
+    """Note the sweep, unless somebody else has since ``last`` was read."""
     if last is not None:
         change = {"$set": {"last": now}}
         noted = counts.update_one({"_id": SWEPT, "last": last}, change, session=session)

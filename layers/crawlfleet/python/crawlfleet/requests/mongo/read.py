@@ -1,4 +1,4 @@
-"""Reading requests and records by id, state and time, and in totals (SPEC.md A8); cancelling."""
+"""Requests and records read by id, state and time, and in totals (SPEC.md A8); one cancelled."""
 
 from datetime import datetime
 from heapq import merge
@@ -30,13 +30,13 @@ from crawlfleet.requests.routing import all_shards, candidates, live_shards
 
 
 class MongoTracking:
-    """The reading half of ports.RequestStore."""
+    """Read requests and records; cancel one request."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
     def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
-        """Everything about one request, or None.
+        """Get everything about one request, or None, by one look-up in the likeliest shard.
 
         One look-up by primary key in the likeliest shard.
         """
@@ -51,7 +51,7 @@ class MongoTracking:
     def cancel(
         self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
-        """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
+        """Cancel a pending or waiting request; return it as it then stands, None if unknown."""
         match = {
             "_id": request_id,
             "tenant": queue_key.tenant,
@@ -107,7 +107,7 @@ class MongoTracking:
         limit: int,
         now: datetime,
     ) -> list[Tracked]:
-        """Requests by time of queueing, oldest first, after the position ``(ts, id)``.
+        """List requests by time of queueing, oldest first, after the position ``(ts, id)``.
 
         One indexed query a shard, merged.
         """
@@ -135,7 +135,7 @@ class MongoTracking:
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """Records by time of storing, oldest first, after the position ``(ms, record id)``.
+        """List records by time of storing, oldest first, after the position ``(ms, record id)``.
 
         One indexed query a shard, merged.
         """
@@ -171,7 +171,7 @@ class MongoTracking:
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """The records of one request: those of its place, of one shard, then the keyed ones."""
+        """List the records of one request: those of its place first, then the keyed ones."""
         key = None if after is None else _key_in(after[1])
         found: list[Record] = []
         if key is None:
@@ -188,7 +188,7 @@ class MongoTracking:
         return found + keyed.of_request(request_id, key, left) if left > 0 else found
 
     def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
-        """About how many records there are; exact unless a node has just come back from a crash.
+        """Estimate how many records there are; exact unless a node has just crashed.
 
         What the collections know of themselves.
         """
@@ -210,7 +210,7 @@ def _split(record_id: str) -> tuple[RequestId, int]:
 
 
 def _key_in(record_id: str) -> str | None:
-    """The key that a record's id is, or None for one that is made of its request and place."""
+    """Return the key in a record's id, None for an id made of request and place."""
     return record_id if len(record_id) == 2 * KEY_BYTES else None
 
 

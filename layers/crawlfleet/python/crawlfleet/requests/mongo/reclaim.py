@@ -1,11 +1,6 @@
-"""What recovery takes from dead workers, and what it fills queues from (ports.Disowning).
+"""Reclaiming of requests from reaped workers and removed pools, and what queues are rebuilt from.
 
-Building the index of priorities where a collection of requests was before it (SPEC.md C4).
-
-Those who read do without until it is there (requests.mongo.recovery). Building reads the whole
-collection, so only a small one is built here, and what others try in the same hour is left to them,
-whichever process they are: when somebody tried stands beside the collection. What is too large, or
-did not succeed, is for people; they are told how.
+Also builds the index of priorities where a collection is older than priorities (SPEC.md C4).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -47,13 +42,14 @@ _MS: Final = timedelta(milliseconds=1)
 
 
 class MongoLeaseRevocation:
-    """ports.Disowning.
+    """Revoke leases, reassign pools, and list what a queue is rebuilt from.
 
-    A node that does not answer leaves its own requests out, for the next round of recovery; it is
-    an error only where no node answered.
+    A biz has a queue for each pool: what is pending, waits or is leased is listed of that queue
+    alone. A node that does not answer leaves its own requests out, for the next round of recovery;
+    it is an error only where no node answered.
 
-    Marks are kept in the control database, one document a lane. In the shards they would have to
-    be looked for in every generation, and a new one would make each queue be filled anew.
+    Epochs are kept in the control database, one document a queue. In the shards they would have to
+    be looked for in every generation, and a new one would have each queue rebuilt.
     """
 
     def __init__(self, nodes: MongoNodes) -> None:
@@ -72,9 +68,8 @@ class MongoLeaseRevocation:
     ) -> int:
         """Make pending what ``worker`` owns of these; its tokens are worth nothing from then on.
 
-        One update a shard.
-
-        Attempts stay counted: a request that ends its workers must not do so for ever.
+        One update a shard. Attempts stay counted: a request that ends its workers must not do so
+        for ever.
         """
         change: Document = {
             "$set": {"flag": int(State.PENDING)},
@@ -105,10 +100,10 @@ class MongoLeaseRevocation:
     def pools(
         self, queue_key: QueueKey, biz: Biz, among: Collection[str], now: datetime
     ) -> set[str]:
-        """The pools that requests of the biz are bound for, whoever asks and whatever state.
+        """Return the pools that requests of the biz are bound for, in whatever state.
 
-        All of ``among`` where that cannot be told quickly; others than those may be found too. A
-        step over the index of pools for each; it is built here.
+        All of ``among`` where that cannot be told quickly; others may be found too. One step over
+        the index of pools for each; the index is built here.
         """
 
         def look(shard: Shard) -> list[str]:
@@ -124,12 +119,11 @@ class MongoLeaseRevocation:
     def give_over(
         self, queue_key: QueueKey, biz: Biz, limit: int, by: str, why: str, now: datetime
     ) -> tuple[int, list[Entry]]:
-        """Have up to ``limit`` a shard of the open requests of the lane's pool be bound for none.
+        """Unbind up to ``limit`` a shard of the open requests of the queue's pool.
 
-        Returns how many were, 0 where there was none, and those that are to be queued in the usual
-        lane now: pending ones, and those whose lease is over. What waits for an attempt is found
-        there when it is due. What a lease that is not over holds stays. A few updates a shard, each
-        of one state.
+        Returns how many were, 0 where there was none, and those that are to be queued for all now:
+        pending ones, and those whose lease is over. What waits for an attempt is found there when
+        it is due. A lease that is not over stays. A few updates a shard, each of one state.
         """
         open_now: tuple[tuple[State, Document], ...] = (
             (State.PENDING, {}),
@@ -172,12 +166,11 @@ class MongoLeaseRevocation:
         now: datetime,
         limit: int,
     ) -> list[Entry]:
-        """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
+        """List pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
 
         A page has about ``limit`` entries and all of the last one's millisecond, so the next begins
-        one after it. Only an empty page is the last one. The index of states alone answers.
-
-        A collection belongs to one biz of one tenant, so the index need not say whose it is.
+        one after it. Only an empty page is the last one. The index of states alone answers: a
+        collection belongs to one biz of one tenant.
         """
         alive = now - timedelta(seconds=biz.ttl_seconds)
         span = {"$gte": from_ms(since), "$lt": before, "$gt": alive}
@@ -200,7 +193,7 @@ class MongoLeaseRevocation:
                 mine = _entries(requests, queue_key, unbound(requests, others, found))
                 if mine:
                     return [(mine, to_ms(last))]
-                # All of it is bound for pools: it is not this lane's, and says nothing of the rest.
+                # All of it is bound for pools: it is not this queue's, and the rest may be.
                 page = {**page, "$gte": last + _MS}
 
         parts = self._everywhere(biz, now, look)
@@ -216,7 +209,7 @@ class MongoLeaseRevocation:
     def waiting(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
-        """Entries that wait for their next attempt, and when it is due; soonest first.
+        """List entries that wait for an attempt, with when it is due, soonest first.
 
         The index of due times, as small as what is in flight.
         """
@@ -239,7 +232,7 @@ class MongoLeaseRevocation:
     def held(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[str, Entry]]:
-        """What is leased and its lease not over, with its worker.
+        """List leased entries whose lease is not over, each with its worker.
 
         The index of due times.
         """
@@ -257,7 +250,7 @@ class MongoLeaseRevocation:
         return self._everywhere(biz, now, look)[:limit]
 
     def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:  # noqa: ARG002  as the port says
-        """Which Redis held the lane's whole queue when that was last looked at."""
+        """Return the epoch of the queue when it was last whole."""
         with border():
             found = self._nodes.control("marks").find_one({"_id": _key(queue_key)})
         if found is None:
@@ -265,14 +258,14 @@ class MongoLeaseRevocation:
         return QueueEpoch(server=found["server"], nonce=found["nonce"], reached=found["reached"])
 
     def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:  # noqa: ARG002  as the port says
-        """Keep that."""
+        """Keep the epoch of a whole queue."""
         kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
         with border():
             self._nodes.control("marks").replace_one({"_id": _key(queue_key)}, kept, upsert=True)
 
     @staticmethod
     def _everywhere(biz: Biz, now: datetime, look: Callable[[Shard], list[T]]) -> list[T]:
-        """What the shards that answer have to say, one after the other."""
+        """Ask every live shard; join the answers of those that do answer."""
 
         def ask(shard: Shard, _: list[None]) -> list[T]:
             with border():
@@ -287,7 +280,7 @@ class MongoLeaseRevocation:
 def _pending(
     requests: MongoCollection[Document], queue_key: QueueKey, span: Document, limit: int = 0
 ) -> list[Document]:
-    """What is pending in a span: of the lane's pool; of the usual lane it is that of all pools."""
+    """List what is pending in a span: of the queue's pool; of no pool it is that of all pools."""
     pending: Document = {"flag": int(State.PENDING), "ts": span}
     if queue_key.pool is None:
         hints = [BY_STATE]
@@ -314,7 +307,7 @@ def _entries(
 
 
 def _place(entry: Entry) -> tuple[int, int, RequestId]:
-    """Integer ids come before hex ones, as in MongoDB; the two are never compared."""
+    """Order entries: integer ids before hex ones, as in MongoDB; the two are never compared."""
     return entry.ts, int(isinstance(entry.id, str)), entry.id
 
 
@@ -337,7 +330,7 @@ _BY_HAND: Final = (
 
 
 class MongoIndexing:
-    """The index-building part of ports.RequestStore."""
+    """Build the index of priorities where it is missing."""
 
     def __init__(
         self, shards: Shards, small: int = SMALL, build_seconds: float = BUILD_SECONDS
@@ -350,10 +343,10 @@ class MongoIndexing:
     def index(
         self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
-        """Build what helps recovery, where that is cheap, nobody has tried lately and time is left.
+        """Build indexes for recovery where that is cheap, untried lately and time is left.
 
-        ``time_left`` is in seconds. Returns what people are to be told: what they have to build.
-        Nothing depends on it, so a node that does not answer is passed by.
+        ``time_left`` is in seconds. Returns what people have to build by hand. Nothing depends on
+        it, so a node that does not answer is passed by.
         """
         reported: list[str] = []
         away: set[str] = set()
@@ -387,7 +380,7 @@ class MongoIndexing:
                     collection.create_indexes([PRIORITIES])
                     attempts.delete_one({"_id": collection.name})
             except StoreError as error:
-                # The others' turn comes in the next round: one failure is enough to wait for.
+                # The others come in the next round: one failure is enough to wait for.
                 reported.append(f"{name}: {error}; if that goes on, build it by hand: {by_hand}")
                 break
             self._settled[key] = None
@@ -395,7 +388,7 @@ class MongoIndexing:
 
 
 def _claimed(attempts: SyncCollection[Document], name: str, now: datetime) -> bool:
-    """Whether nobody has tried within the hour; from now on somebody has."""
+    """Claim the attempt; False where another was made within the hour."""
     stale = {"_id": name, "at": {"$lte": now - AGAIN}}
     try:
         attempts.update_one(stale, {"$set": {"at": now}}, upsert=True)

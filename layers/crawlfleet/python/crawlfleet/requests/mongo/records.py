@@ -1,6 +1,4 @@
-"""Records that have keys of their own (SPEC.md B9): one place a biz, where a repeat replaces.
-
-How a record looks in MongoDB.
+"""Records as documents; those with keys of their own, where a repeat replaces (SPEC.md B9).
 
 A record of a page::
 
@@ -43,7 +41,7 @@ from crawlfleet.requests.routing import Shard, keyed_home, keyed_homes
 
 
 def record_document(tenant: str, record: Record) -> Document:
-    """A record as it is stored."""
+    """Write a record as it is stored."""
     if record.key is None:
         place: Document = {"_id": {"r": record.request_id, "i": record.index}}
     else:
@@ -67,7 +65,7 @@ def record_document(tenant: str, record: Record) -> Document:
 
 
 def record_of(document: Document) -> Record:
-    """The record in a document of either kind."""
+    """Read the record in a document of either kind."""
     place: dict[str, Any] = document["_id"]
     key = place.get("k")
     request_id, index = (
@@ -89,12 +87,12 @@ def record_of(document: Document) -> Record:
 
 
 def keys_of(request_id: RequestId, first: int = 0) -> Document:
-    """The range of the keys of a request's records, from the index ``first`` on."""
+    """Match the keys of a request's records, from the index ``first`` on."""
     return {"$gte": {"r": request_id, "i": first}, "$lte": {"r": request_id, "i": 2**31 - 1}}
 
 
 def latest_of(records: Iterable[Record]) -> dict[str, Record]:
-    """Of records that have keys, by key the one that counts: the newest, or the last of these."""
+    """Return the keyed records by key: of each key the newest, or the last of these."""
     found: dict[str, Record] = {}
     for record in records:
         key = record.key
@@ -104,7 +102,7 @@ def latest_of(records: Iterable[Record]) -> dict[str, Record]:
 
 
 def _plain(value: Any) -> Any:
-    """What was read, without the classes that the driver makes of it."""
+    """Convert a value that was read from the driver's classes to Python's."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, DBRef):  # a mapping that a site has given such names
@@ -121,7 +119,7 @@ After: TypeAlias = tuple[int, str | None]
 
 
 class KeyedRecords:
-    """The keyed records of one biz."""
+    """Store and list the keyed records of one biz: one place, where a repeat replaces."""
 
     def __init__(self, shards: Shards, queue_key: QueueKey, biz: Biz) -> None:
         self._shards = shards
@@ -129,7 +127,7 @@ class KeyedRecords:
         self._biz = biz
 
     def home(self, now: datetime) -> Shard:
-        """Where they are written; its indexes are made sure of."""
+        """Return the shard they are written to, its indexes made sure of."""
         home = keyed_home(self._biz, now)
         self._shards.keyed(self._queue_key, self._biz, home, made_sure=True)
         return home
@@ -147,7 +145,7 @@ class KeyedRecords:
             collection.bulk_write(updates, ordered=False, session=session)
 
     def stored_after(self, after: After | None, limit: int) -> list[Record]:
-        """Up to ``limit`` by time of storing, then by key."""
+        """List up to ``limit`` by time of storing, then by key."""
         match = {"tenant": self._queue_key.tenant, "biz": self._queue_key.biz}
 
         def look(home: Shard, last: Record | None) -> list[Record]:
@@ -163,7 +161,7 @@ class KeyedRecords:
         return list(islice(merge(*parts, key=lambda r: (to_ms(r.stored_at), r.key)), limit))
 
     def of_request(self, request_id: RequestId, after: str | None, limit: int) -> list[Record]:
-        """Up to ``limit`` that were found last on the page of this request, by key."""
+        """List up to ``limit`` that were found last on the page of this request, by key."""
         mine = {"request": request_id, "tenant": self._queue_key.tenant, "biz": self._queue_key.biz}
 
         def look(home: Shard, last: Record | None) -> list[Record]:
@@ -181,7 +179,7 @@ class KeyedRecords:
         return list(islice(merge(*parts, key=lambda r: r.key or ""), limit))
 
     def count(self) -> int:
-        """About how many there are; what was replaced since an older home counts twice."""
+        """Estimate their number; what was replaced since an older home counts twice."""
         return sum(
             self._shards.keyed(self._queue_key, self._biz, home).estimated_document_count()
             for home in keyed_homes(self._biz)
@@ -190,7 +188,7 @@ class KeyedRecords:
     def _current(
         self, look: Callable[[Shard, Record | None], list[Record]], limit: int
     ) -> list[list[Record]]:
-        """Up to ``limit`` records of each home, without those that a newer home has replaced.
+        """List up to ``limit`` records of each home, without those that a newer home has replaced.
 
         ``look`` gives the next ones at a home after a record, or the first ones.
         """
@@ -211,7 +209,7 @@ class KeyedRecords:
         return found
 
     def _there(self, homes: Sequence[Shard], records: Sequence[Record]) -> set[str | None]:
-        """The keys of these that any of the homes has."""
+        """Return the keys of these that any of the homes has."""
         if not records:
             return set()
         match = {"_id": {"$in": [{"k": record.key} for record in records]}}
@@ -225,11 +223,11 @@ class KeyedRecords:
 
 
 def _replacing(document: Document, version_ns: int) -> UpdateOne:
-    """Stores a document unless what has its key is newer (requests.models).
+    """Replace a document unless what has its key is newer (requests.models).
 
     One statement, so that two writers of a key need not know of each other. Nothing in a document
-    is taken for an expression. Its time of storing never goes back: whoever reads on from there
-    would miss it.
+    is taken for an expression. Its time of storing never goes back: a reader that goes on from
+    there would miss it.
     """
     there = {"$ifNull": ["$put", {"$multiply": [{"$toLong": "$at"}, NS_OF_MS]}]}
     at = {"$max": ["$at", {"$literal": document["at"]}]}

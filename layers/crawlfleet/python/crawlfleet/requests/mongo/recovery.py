@@ -1,9 +1,7 @@
-"""Pending requests of a shard by priority, and those that the queue cannot have (SPEC.md A5, C4).
+"""What recovery asks of MongoDB: what is not queued, and what has expired (SPEC.md A5, A9, C4).
 
-The index of priorities has those of other priorities than the usual one. Recovery builds it, and
-until then what is asked here does without it.
-
-What recovery asks of MongoDB: what is not queued, and what has passed its time (SPEC.md A9).
+The index of priorities has requests of other priorities than the usual one, the index of pools
+those that are bound for one. Recovery builds them, and until then what is asked here does without.
 """
 
 from collections import defaultdict
@@ -57,7 +55,7 @@ _OTHERS: Final = [level for level in range(LEVELS) if level != DEFAULT_PRIORITY]
 def with_priorities(
     requests: Collection[Document], pending: Document, found: Sequence[Document]
 ) -> Sequence[Document]:
-    """These pending documents, sorted by ``ts``, with their priorities; no document is read."""
+    """Add their priorities to pending documents, sorted by ``ts``, without reading a document."""
     if not found:
         return found
     span = {"$gte": found[0]["ts"], "$lte": found[-1]["ts"]}
@@ -77,11 +75,11 @@ def with_priorities(
 
 
 class Missing:
-    """What of a shard's requests is pending although the queue does not have it.
+    """Find a shard's pending requests that the queue does not have.
 
     Args:
         requests: The shard's.
-        mine: What tells them from those of others, and the pool of the lane.
+        mine: Matches those of the biz, and of the queue's pool.
         alive: What was submitted up to then has passed its time to live.
         scan: Requests that are looked at where no index tells their priority.
     """
@@ -96,11 +94,11 @@ class Missing:
         self._alive = alive
 
     def below(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
-        """Those older than what ``before`` has for their priority, some of each kind.
+        """Yield those older than what ``before`` has for their priority, some of each kind.
 
         What is below the least bound is missing whatever its priority. Beyond that the index of
-        priorities finds those of all but the usual one, which has none: those of it are looked for
-        among the latest that may be missing, where most losses are, as many others may wait there.
+        priorities finds all but those of the usual one, which are looked for among the latest that
+        may be missing, where most losses are: many others may wait there.
         """
         lowest = min(before)
         if self._pool is not None:
@@ -132,9 +130,9 @@ class Missing:
             yield from self._latest(before, since, {DEFAULT_PRIORITY})
 
     def _of_pool(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
-        """Those of the lane of a pool: whatever the priority, its index has them by ``ts``.
+        """Yield those of the queue of a pool: its index has them by ``ts`` whatever the priority.
 
-        Which are missing is seen when they are read, so as many are looked at as anywhere.
+        Which are missing is seen when they are read, so as many are read as anywhere.
         """
         match = {**self._pending, "ts": {"$gt": self._alive, "$lt": min(before)}}
         late = {**self._pending, "ts": {"$gte": min(before), "$lt": max(before)}}
@@ -191,7 +189,7 @@ T = TypeVar("T")
 
 
 class MongoRecovery:
-    """The recovering part of ports.RequestStore."""
+    """Find what is not queued; expire what is too old."""
 
     def __init__(self, shards: Shards, scan: int = SCAN) -> None:
         self._shards = shards
@@ -206,15 +204,15 @@ class MongoRecovery:
         now: datetime,
         limit: int,
     ) -> list[Entry]:
-        """Entries that recovery shall queue again, oldest first: those of the lane's pool.
+        """List the queue's entries that recovery shall queue again, oldest first.
 
         Pending ones with ``ts`` below what ``before`` has for their priority, 0 to 10; waiting and
-        leased ones overdue at ``now``. Of those of which many others stand before it may leave out
-        some: whatever is below the least of all the bounds is found, and the latest ones are. A few
-        indexed queries a shard.
+        leased ones overdue at ``now``. Where many stand before them some may be left out: whatever
+        is below the least of all bounds is found, and the latest ones are. A few indexed queries a
+        shard.
         """
         alive = now - timedelta(seconds=biz.ttl_seconds)
-        # Of the usual lane are those that have no pool: what null matches.
+        # Without a pool are those of the usual queue: what null matches.
         mine = {"tenant": queue_key.tenant, "biz": queue_key.biz, "pool": queue_key.pool}
         overdue = {
             **mine,
@@ -238,12 +236,12 @@ class MongoRecovery:
         return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
 
     def expire(self, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
-        """Mark, and count for ever, what passed its TTL unprocessed; returns how many.
+        """Expire and count what passed its TTL unprocessed; return how many.
 
         The TTL index removes a request only after the grace time, so that it can be counted first;
-        marking and counting are one transaction. What was submitted singly is counted here too, and
-        only then a changed TTL comes into force. Old generations are looked at too: after an outage
-        they may hold what nobody has counted, which MongoDB leaves alone for ever.
+        change and count are one transaction. What was submitted singly is counted here too, and
+        only then a changed TTL comes into force. Old generations are included: after an outage they
+        may hold what nobody has counted, which MongoDB leaves alone for ever.
         """
         return sum(
             _answers(all_shards(biz), lambda shard: self._expire_shard(queue_key, biz, shard, now))
@@ -260,7 +258,7 @@ class MongoRecovery:
 
 
 class _Expiring:
-    """One round over one shard."""
+    """Expire the requests of one shard, once."""
 
     def __init__(
         self, shards: Shards, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime
@@ -289,7 +287,7 @@ class _Expiring:
         return count_submitted(self._requests, self._counts, ids, self._now, session)
 
     def mark(self) -> int:
-        """Mark and count as expired; returns how many."""
+        """Expire and count; return how many."""
         total = 0
         while True:
             with border(TRANSACTION_SECONDS):
@@ -339,7 +337,7 @@ class _Expiring:
 
 
 def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:
-    """What each shard answers; those of a node that is away wait for the next round of recovery.
+    """Ask each shard; those of a node that is away wait for the next round of recovery.
 
     Raises:
         StoreUnavailableError: no node answered.
@@ -359,7 +357,7 @@ def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:
 
 
 def _expirable(biz: Biz, now: datetime) -> Document:
-    """Pending, waiting, or leased by somebody whose lease has ended.
+    """Match what is pending, waiting, or leased by a lease that has ended.
 
     Half-way through the grace also what is still worked on: MongoDB would remove it uncounted.
     """
@@ -375,7 +373,7 @@ def _expirable(biz: Biz, now: datetime) -> Document:
 
 
 def pools_in(requests: Collection[Document]) -> list[str] | None:
-    """The pools that something of the shard is bound for, in order; None without the index.
+    """Return the pools that requests of the shard are bound for, in order; None without the index.
 
     One step over the index for each of them, however many are bound for it.
     """
@@ -398,9 +396,9 @@ def pools_in(requests: Collection[Document]) -> list[str] | None:
 def unbound(
     requests: Collection[Document], pools: Sequence[str] | None, found: list[Document]
 ) -> list[Document]:
-    """Those of these pending documents, sorted by ``ts``, that any usual worker may have.
+    """Return those of these pending documents, sorted by ``ts``, that any usual worker may have.
 
-    They have been read from the index of states, which does not tell; no document is read here.
+    They were read from the index of states, which does not tell; no document is read here.
     """
     if not pools or not found:
         return found
@@ -416,10 +414,10 @@ def unbound(
 def nothing_unbound(
     requests: Collection[Document], pools: Sequence[str] | None, after: datetime, before: datetime
 ) -> bool:
-    """Whether all that is pending between two moments is bound for some pool, as keys tell.
+    """Tell whether all that is pending between two moments is bound for some pool, as keys tell.
 
-    What waits for a pool may be a million, and none of it is missing from the usual queue: to go
-    through the keys is a fraction of the cost of reading it.
+    A million may wait for a pool, none of it missing from the usual queue: going through the keys
+    is a fraction of the cost of reading it.
     """
     if not pools:
         return False

@@ -1,14 +1,12 @@
-"""Outcomes in MongoDB: what became of claimed requests, and their records (SPEC.md A7).
+"""Outcomes of claimed requests and their records, written to MongoDB (SPEC.md A7, B9).
 
-Outcomes, the records that come with them and what the ledger counts of them are one transaction of
-the node's replica set, so a worker whose lease has ended writes nothing, and one that dies half-way
-has written nothing.
+Outcomes, the records that come with them and their counts are one transaction of the node's replica
+set, so a worker whose lease has ended writes nothing, and one that dies half-way has written
+nothing.
 
 Records with keys of their own are a part of it where their home is on the same node. Where it is on
 another one they are written first, and only of requests that their tokens own at that moment: they
 replace each other, so writing them again does no harm.
-
-Records that are stored before their request is settled, or without one (SPEC.md B9).
 """
 
 from collections import defaultdict
@@ -57,15 +55,15 @@ _ENDED: Final = {"due": "", "token": "", "parts": ""}
 
 
 class _SomeLostError(Exception):
-    """Fewer requests were owned than outcomes came in: undo, and look which."""
+    """Fewer requests were owned than outcomes came in: undo, and find out which."""
 
 
 class _RecordsExistError(Exception):
-    """Records stand under these keys: an earlier life of the request left them, and was expired."""
+    """Records of an earlier, expired life of the request stand under these keys."""
 
 
 class MongoSettlement:
-    """The settling part of ports.RequestStore."""
+    """Write outcomes with their records."""
 
     def __init__(self, nodes: MongoNodes, shards: Shards) -> None:
         self._nodes = nodes
@@ -103,7 +101,7 @@ class MongoSettlement:
 
 
 class _Settling:
-    """One settlement on one node."""
+    """Settle outcomes on one node."""
 
     def __init__(
         self,
@@ -123,7 +121,7 @@ class _Settling:
         self._keyed = KeyedRecords(shards, queue_key, biz)
 
     def settle(self, parts: ByShard[Pair]) -> Settled:
-        """Settle: straight on first, with care where that turns out to be needed."""
+        """Settle straight on first, with care where that turns out to be needed."""
         look_first = replace = False
         while True:
             try:
@@ -138,7 +136,7 @@ class _Settling:
         return self._settle_apart(parts, unstorable)
 
     def _settle_apart(self, parts: ByShard[Pair], error: UnstorableError) -> Settled:
-        """Halve until the request whose records cannot be stored is alone, and bury it."""
+        """Halve until the request whose records cannot be stored is alone, and end it as dead."""
         pairs = [(shard, pair) for shard, part in parts.items() for pair in part]
         if len(pairs) == 1:
             shard, (claim, outcome) = pairs[0]
@@ -201,7 +199,7 @@ class _Settling:
         return lost
 
     def _write_ahead(self, parts: ByShard[Pair]) -> Shard | None:
-        """Write keyed records whose home is on another node; the home, where it is on this one.
+        """Write keyed records whose home is on another node; return the home if it is on this one.
 
         None, too, where there are no such records.
         """
@@ -220,7 +218,7 @@ class _Settling:
     def _with_parts(
         self, session: ClientSession, shard: Shard, part: Sequence[Pair]
     ) -> set[RequestId]:
-        """Requests of which some records were stored while their page was being read."""
+        """Return requests of which some records were stored while their page was being read."""
         requests = self._shards.requests(self._queue_key, self._biz, shard)
         ids = [claim.request.id for claim, end in part if not isinstance(end, Retry)]
         match = {"_id": {"$in": ids}, "parts": {"$exists": True}}
@@ -236,7 +234,7 @@ class _Settling:
         *,
         replace: bool,
     ) -> None:
-        """Insert the records, and remove what an earlier attempt has left beyond the last one's."""
+        """Insert records; remove what an earlier attempt has left beyond the last one's."""
         records = self._shards.records(self._queue_key, self._biz, shard)
         documents = [
             record_document(self._queue_key.tenant, record)
@@ -262,7 +260,6 @@ class _Settling:
 
 
 def _together(parts: Iterable[Settled]) -> Settled:
-    """What became of all of them."""
     lost: set[RequestId] = set()
     buried: dict[RequestId, Dead] = {}
     for part in parts:
@@ -272,7 +269,6 @@ def _together(parts: Iterable[Settled]) -> Settled:
 
 
 def _keyed(part: Iterable[Pair]) -> list[Record]:
-    """The records with keys of their own."""
     return [
         record
         for _, outcome in part
@@ -283,26 +279,26 @@ def _keyed(part: Iterable[Pair]) -> list[Record]:
 
 
 def _unkeyed(outcome: Outcome) -> list[Record]:
-    """The records that their request and place are the key of."""
+    """Return the records whose key is their request and place."""
     if not isinstance(outcome, Done):
         return []
     return [record for record in outcome.records if record.key is None]
 
 
 def _first(outcome: Outcome) -> int:
-    """The first index that is not a part's of this attempt; a dead request keeps none."""
+    """Return the first index that is no part's of this attempt; a dead request keeps none."""
     return outcome.stored if isinstance(outcome, Done) else 0
 
 
 def _ends_parts(outcome: Outcome) -> bool:
-    """Whether what parts have left beyond this attempt's is to go; not for a page as it was."""
+    """Tell whether parts beyond this attempt's are to go; not for an unchanged page."""
     return isinstance(outcome, Dead) or (
         isinstance(outcome, Done) and outcome.status != _NOT_MODIFIED
     )
 
 
 def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | None, str]]:
-    """What the ledger counts of these: job and term of each that has ended."""
+    """Yield what the ledger counts of these: job and term of each that has ended."""
     for claim, outcome in part:
         if claim.request.id not in lost and isinstance(outcome, Done | Dead):
             yield claim.request.job, "done" if isinstance(outcome, Done) else "dead"
@@ -311,7 +307,7 @@ def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | No
 def _changes(
     outcomes: Sequence[Pair], worker: str, now: datetime
 ) -> Iterator[tuple[Document, list[Claim]]]:
-    """Updates and whom they concern.
+    """Yield updates and the claims they concern.
 
     Claims that are done alike, under one token, share an update. Failures are never alike: each has
     its own URL, answer or time to come back.
@@ -350,7 +346,7 @@ def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Docum
 
 
 class MongoStreaming:
-    """The part of ports.RequestStore that stores records by themselves."""
+    """Store records before their request is settled, or without one."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards

@@ -1,13 +1,9 @@
-"""Pages of a list over many collections: where the next one begins, and in which order things are.
-
-A list is sorted by a time and then by id, as the indexes are; a position is ``(epoch ms, id)``.
-
-A batch taken apart by shard or node, and what is done with the parts, all at once.
+"""Shards of a biz: their collections and indexes, batches by shard and node, ordered reads.
 
 A shard's share of a batch is small, and most of its time is a wait for the majority's journal. One
 after the other, eight shards take twice as long as one; at once, they take as long.
 
-The collections of a biz: their names, and the indexes that each has from its first use on.
+Lists are sorted by a time and then by id, as the indexes are; a position is ``(epoch ms, id)``.
 """
 
 import time
@@ -36,7 +32,7 @@ from crawlfleet.requests.routing import Shard, keyed_homes, route
 def ranges_of(
     field: str, since: datetime | None, after: tuple[int, object] | None
 ) -> list[Document]:
-    """What lies at or after ``since`` and after a position, as ranges of the index in its order.
+    """Return what lies from ``since`` and after a position, as ranges of the index in its order.
 
     A million requests may have one ``ts``: the page must begin where the last one ended, not at its
     millisecond. MongoDB compares within a type and sorts numbers before strings, so integer ids are
@@ -60,7 +56,7 @@ def ordered(
     limit: int,
     fields: Sequence[str] | None = None,
 ) -> Iterator[Document]:
-    """Up to ``limit`` documents of the ranges, in the order of ``field`` and id."""
+    """Yield up to ``limit`` documents of the ranges, in the order of ``field`` and id."""
     for found in ranges:
         # Of one time, the planner merges the states' runs of the index by id alone; asked for the
         # time as well, it would sort all of that time.
@@ -78,14 +74,14 @@ def ordered(
 
 
 def order(ms: int, request_id: RequestId) -> tuple[int, str, int, str]:
-    """What sorts as MongoDB does: by time, numbers before strings, numbers by value."""
+    """Return a key that sorts as MongoDB does: by time, numbers before strings, by value."""
     if isinstance(request_id, int):
         return ms, "", request_id, ""
     return ms, "s", 0, request_id
 
 
 def typed(text: str) -> RequestId:
-    """An id from its text in a position."""
+    """Read an id from its text in a position."""
     return int(text) if text.isdigit() and len(text) < 20 else text
 
 
@@ -102,7 +98,7 @@ THREADS: Final = 8
 
 
 def by_shard(biz: Biz, things: Iterable[T], key: Key[T]) -> ByShard[T]:
-    """The things by the shard they are routed to."""
+    """Group things by the shard they are routed to."""
     parts: ByShard[T] = defaultdict(list)
     for thing in things:
         request_id, queued_at = key(thing)
@@ -111,7 +107,7 @@ def by_shard(biz: Biz, things: Iterable[T], key: Key[T]) -> ByShard[T]:
 
 
 def by_node(biz: Biz, things: Iterable[T], key: Key[T]) -> dict[str, ByShard[T]]:
-    """The things by node, then by shard."""
+    """Group things by node, then by shard."""
     nodes: dict[str, ByShard[T]] = defaultdict(dict)
     for shard, part in by_shard(biz, things, key).items():
         nodes[shard.node][shard] = part
@@ -121,12 +117,11 @@ def by_node(biz: Biz, things: Iterable[T], key: Key[T]) -> dict[str, ByShard[T]]
 def on_shards(
     parts: ByShard[T], work: Callable[[Shard, list[T]], R]
 ) -> tuple[list[R], list[tuple[list[T], StoreError]]]:
-    """Do the work of every shard; one that fails costs the others nothing.
+    """Do the work of every shard at once; one that fails costs the others nothing.
 
-    Of a node that does not answer, shards that were not begun are given up with it: waiting for the
-    same node again would only make the caller wait.
-
-    Returns what the shards gave, and the parts that failed with their errors.
+    Of a node that does not answer, shards that were not begun are given up with it: to wait for it
+    again would only make the caller wait. Returns what the shards gave, and the parts that failed
+    with their errors.
     """
     down: dict[str, StoreError] = {}
 
@@ -146,7 +141,7 @@ def on_shards(
 def on_nodes(
     nodes: dict[str, ByShard[T]], work: Callable[[str, ByShard[T]], R]
 ) -> tuple[list[R], list[tuple[ByShard[T], StoreError]]]:
-    """Do the work of every node; one that fails costs the others nothing."""
+    """Do the work of every node at once; one that fails costs the others nothing."""
     return _at_once([(parts, partial(work, node, parts)) for node, parts in nodes.items()])
 
 
@@ -155,7 +150,7 @@ def _at_once(
 ) -> tuple[list[R], list[tuple[T, StoreError]]]:
     done: list[R] = []
     failed: list[tuple[T, StoreError]] = []
-    # The caller's own thread does the last one instead of waiting; a single one needs no crew.
+    # The caller's own thread does the last one instead of waiting; a single one needs no thread.
     waits = [(part, _executor().submit(task).result) for part, task in tasks[:-1]]
     for part, wait in [*tasks[-1:], *waits]:
         try:
@@ -239,7 +234,7 @@ _KEYED_INDEXES: Final = [
 
 
 class Shards:
-    """Opens the collections that shards stand for.
+    """Open the collections that shards stand for.
 
     A collection's name begins with its biz: two bizs of a tenant may name the same database and
     collection in the config centre, and still neither counts, expires nor collides with the other.
@@ -266,7 +261,7 @@ class Shards:
     def requests(
         self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
-        """The shard's requests. ``ts`` carries the TTL index (SPEC.md A5, A9)."""
+        """Open the shard's requests. ``ts`` carries the TTL index (SPEC.md A5, A9)."""
         collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}")
         if made_sure:
             self._make_sure(queue_key, shard, collection, _REQUEST_INDEXES, _requests_ttl(biz))
@@ -275,7 +270,7 @@ class Shards:
     def records(
         self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
-        """The shard's records, which may live longer than their requests, or for ever."""
+        """Open the shard's records, which may live longer than their requests, or for ever."""
         collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}_records")
         if made_sure:
             self._make_sure(queue_key, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
@@ -284,7 +279,7 @@ class Shards:
     def keyed(
         self, queue_key: QueueKey, biz: Biz, home: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
-        """The records that have keys of their own, at one of their homes (requests.routing)."""
+        """Open the records that have keys of their own, at one of their homes."""
         collection = self._collection(queue_key, biz, home, "keyed")
         if made_sure:
             self._make_sure(queue_key, home, collection, _KEYED_INDEXES, _records_ttl(biz))
@@ -293,7 +288,7 @@ class Shards:
     def counts(
         self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
-        """What is counted for ever although the requests go: one collection a biz and database."""
+        """Open the counters, which outlive the requests: one collection a biz and database."""
         collection = self._collection(queue_key, biz, shard, "counts")
         if made_sure:
             self._make_sure(queue_key, shard, collection, [], _counts_ttl(biz))
@@ -315,7 +310,7 @@ class Shards:
         self._lives[(queue_key.tenant, queue_key.biz, shard)] = _lives(biz)
 
     def attempts(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> Collection[Document]:
-        """When somebody has last tried to build what of the biz's indexes: one document each."""
+        """Open the attempts at building the biz's indexes: one document each."""
         return self._collection(queue_key, biz, shard, "indexing")
 
     def index_pools(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
@@ -366,7 +361,7 @@ class Shards:
 
 
 def job_life(biz: Biz) -> timedelta:
-    """How long the counters of a job are kept after it was last counted."""
+    """Return how long the counters of a job are kept after it was last counted."""
     return timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds) + JOB_LIFE
 
 
@@ -396,7 +391,7 @@ def _counts_ttl(biz: Biz) -> IndexModel:
 
 
 def _keep_ttl(collection: Collection[Document], ttl: IndexModel | None) -> None:
-    """Have the TTL index as it is to be; ``ttl`` None drops it: what is kept from now on stays."""
+    """Make the TTL index as ``ttl`` says; None drops it: what is kept from now on stays."""
     found = collection.index_information().get(_TTL)
     wanted = None if ttl is None else ttl.document
     if found is not None and (

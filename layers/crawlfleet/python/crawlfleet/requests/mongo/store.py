@@ -1,14 +1,8 @@
-"""Cancelling what is open of a job, in bounded transactions (SPEC.md C2, H1).
+"""The request store on MongoDB, put together of its parts; jobs cancelled in bounded transactions.
 
-The index of jobs finds it, pending and waiting requests before leased ones. A transaction that
-meets a settlement or a claim of the same request is undone by the server and done again: one of the
-two has it, and the ledger counts it once.
-
-The whole of ports.RequestStore on MongoDB, put together from its parts.
-
-Rules and spiders as they were when a request was accepted, on the home node.
-
-A document has the rule as JSON under ``rule``, or the spider under ``spider``.
+The index of jobs finds what is open of a job, pending and waiting requests before leased ones. A
+transaction that meets a settlement or a claim of the same request is undone by the server and done
+again: one of the two has it, and the ledger counts it once (SPEC.md C2, H1).
 """
 
 from datetime import datetime
@@ -46,7 +40,7 @@ _OPEN: Final = (State.PENDING, State.WAITING, State.LEASED)
 
 
 class MongoJobCancelling:
-    """The part of ports.RequestStore that cancels jobs."""
+    """Cancel what is open of a job."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -54,11 +48,11 @@ class MongoJobCancelling:
     def cancel_job(
         self, queue_key: QueueKey, biz: Biz, job: str, limit: int, by: str, now: datetime
     ) -> int:
-        """Cancel about ``limit`` of what is open of a job, leased requests too; how many were.
+        """Cancel about ``limit`` open requests of a job, leased ones too; return how many.
 
-        Whoever works on one settles it before or not at all: its token owns nothing any more. Less
+        A worker settles such a request before or not at all: its token owns nothing any more. Less
         than ``limit`` says nothing of what is left; 0 says that nothing was, a moment ago. The
-        shards at once, each its share of the limit.
+        shards work at once, each its share of the limit.
         """
         shards = all_shards(biz)
         share = -(-limit // len(shards))
@@ -74,7 +68,7 @@ class MongoJobCancelling:
 
 
 class _Cancelling:
-    """One round over one shard."""
+    """Cancel a job's requests of one shard."""
 
     def __init__(
         self,
@@ -100,7 +94,7 @@ class _Cancelling:
         }
 
     def cancel(self, limit: int) -> int:
-        """Cancel up to so many; returns how many were."""
+        """Cancel up to so many; return how many were."""
         total = 0
         for state in _OPEN:
             match = {**self._mine, "flag": int(state)}

@@ -37,7 +37,7 @@ queued from then on was created before ``b - D``.
    that priorities differ by; where both come to the clamp the older one, H, is first. That ticks
    are forgotten does not change it: :func:`kept` of them lift H to the clamp by themselves.
 
-So from ``beta / (1 - beta) * D`` and k + 1 intervals after it was queued on (:func:`longest_wait`),
+So from ``beta / (1 - beta) * D`` and k + 1 intervals after it was queued on (the longest wait),
 whatever is created is not served before T. Before T are served no more than were not done when it
 was queued, and came within that time, each as often as it comes back: nothing starves as long as
 anything is served and what is tried again is tried a limited number of times.
@@ -45,8 +45,29 @@ anything is served and what is tried again is tried a limited number of times.
 **What that leaves out.** A dead letter that is replayed has its old time, though it had been done
 with. Where it is older than ``b - D``, T may gain less than beta at each tick at which it waits:
 such ticks come on top. The oldest of all rises first, and is at the clamp at once where ticks are
-remembered, so these are the ticks that serving what is replayed takes. What a host keeps waiting is
-in no such queue, and what holds of it is told in requests.queue.deferral.
+remembered, so these are the ticks that serving what is replayed takes. What is deferred
+for a host is in no such queue; what holds of it follows.
+
+**What is deferred.** Recovery queues again what is pending and older than all that is queued, since
+the queue is served oldest first. So it has to know of the oldest that is deferred, too. A host's
+list is served in the order of deferral, which is not the order of age: a retry joins it at the end.
+The least ``ts`` is therefore kept of two parts, what was there when it was last taken anew and what
+came since; when the first part is served the second one takes its place. It may be lower than what
+is there, never higher, and it costs the same however long the list is.
+
+A host has a list for each priority that waits for it, each with figures of its own: its *place*.
+That of the usual priority is named as the host is, those of others by the host, a blank, which no
+host's name has, and the priority. Older versions know hosts alone; to them a place is a host of an
+odd name, of which they ask slots, and then the true host's for what they find there.
+
+Which priority of a host is served next follows from the heads of its lists, with ticks that are
+made up as if nobody had looked before. The oldest head is then no older than the oldest was at any
+of these ticks, so nothing grows slower than by ticks that were noted, and what waits for one host
+does not slow what waits for another. Let T be deferred at p, behind others of its list, the host's
+oldest entry being older than each of these by D at most. All of them were created before p. By
+``longest wait (D)`` after p each has gained what priorities differ by at most on whatever is
+created then, or has come to the clamp where the older one is first. So nothing that is created
+later than that is served at this host before T.
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,7 +80,7 @@ from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS
 
 
 def kept(beta: float, clamp: float) -> int:
-    """How many ticks are remembered: those that lift a task to the clamp from wherever it was.
+    """Return how many ticks are remembered: those that lift any task to the clamp.
 
     >>> kept(0.5, 1024.0)
     21
@@ -68,7 +89,7 @@ def kept(beta: float, clamp: float) -> int:
 
 
 class DeferredHost(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests of a lane that wait for their host: how many, and when it may be asked for again."""
+    """Count requests of a queue that wait for a host, and say when it may be asked again."""
 
     host: str
     count: int
@@ -77,15 +98,15 @@ class DeferredHost(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Above every ``ts``, and exact as a Lua number: the least of nothing.
 NO_TS: Final = 2**53
-#: What a host counts for as work to be had, at most: one look's turns at the usual rate. The other
+#: What a host counts for as work to be had, at most: what one lease has slots for. The other
 #: thousands that wait for it need no more workers.
 READY_EACH: Final = 20
-#: Hosts that are looked at to tell how much work there is; of more it is estimated by these.
+#: Hosts by which the work at hand is counted; of more it is estimated by these.
 LOOKED_AT: Final = 64
 
 
 def ready_count(counts: Sequence[int], due: int) -> int:
-    """About how much work there is, by the first hosts of ``due`` whose time has come.
+    """Estimate the work at hand by the first hosts of ``due`` whose time has come.
 
     >>> ready_count([100, 3], 2), ready_count([1] * LOOKED_AT, 10 * LOOKED_AT)
     (23, 640)
@@ -95,7 +116,7 @@ def ready_count(counts: Sequence[int], due: int) -> int:
 
 
 def place(host: str, priority: int) -> str:
-    """What a host's list of a priority is known by.
+    """Name a host's list of a priority.
 
     >>> place("a.example", 5), place("a.example", 10)
     ('a.example', 'a.example 10')
@@ -104,12 +125,12 @@ def place(host: str, priority: int) -> str:
 
 
 def places(host: str) -> tuple[str, ...]:
-    """Those of the priorities 0 to 10."""
+    """Name a host's lists of the priorities 0 to 10."""
     return tuple(place(host, priority) for priority in range(LEVELS))
 
 
 def host_of(place: str) -> str:
-    """The host of a place.
+    """Return the host of a place.
 
     >>> host_of("a.example 10"), host_of("a.example")
     ('a.example', 'a.example')
@@ -118,7 +139,7 @@ def host_of(place: str) -> str:
 
 
 def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """What waits at places, by their hosts, in the order in which these come first.
+    """Sum what waits at places by their hosts, in the order in which these come first.
 
     >>> by_host([("b 10", 3), ("a", 1), ("b", 4)])
     {'b': 7, 'a': 1}
@@ -131,7 +152,7 @@ def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def deferred_hosts(places: Iterable[tuple[str, int, int]]) -> list[DeferredHost]:
-    """The hosts of places, each with what waits there and until when it waits, in epoch ms."""
+    """Return the hosts of places, each with its count and until when it waits, in epoch ms."""
     each = list(places)
     times: dict[str, int] = {}
     for at, _, ready_ts in each:
@@ -143,7 +164,7 @@ def deferred_hosts(places: Iterable[tuple[str, int, int]]) -> list[DeferredHost]
 
 
 def hosts_among(places: int, seen: int, hosts: int) -> int:
-    """About how many hosts so many places are of, if ``seen`` of them are of ``hosts``.
+    """Estimate how many hosts so many places are of, if ``seen`` of them are of ``hosts``.
 
     >>> hosts_among(4, 4, 2), hosts_among(9, 4, 2), hosts_among(3, 0, 0)
     (2, 5, 3)

@@ -1,6 +1,6 @@
-"""How much of everything there is: depths, totals, rates, health.
+"""Figures of queues: depths, loads, rates, pressure, health.
 
-Rates from counts by second (SPEC.md A10): which seconds count, and how far back they look.
+Rates are of counts by second (SPEC.md A10).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from crawlfleet.requests.models import Ledger
 
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane's queue: entries to be served, leased, delayed.
+    """Count the entries of a queue: to be served, leased, delayed.
 
-    ``parked`` of the ``queued`` wait for their host. Nothing that is queued or parked has a ``ts``
-    below ``oldest_ts``, unless it was put before the queue's next entry's. ``heads`` are the ``ts``
-    of the next entry of each priority that any is queued of, ``parked_ts`` the least of what is
-    parked. ``away``: nobody can say, as the lane's node of a cluster is away and others are not;
-    all counts are 0 then.
+    ``parked`` of the ``queued`` are deferred: they wait for their host. Nothing that is queued or
+    deferred has a ``ts`` below ``oldest_ts``, unless it was put before the queue's next entry's.
+    ``heads`` are the ``ts`` of the next entry of each priority that any is queued of, ``parked_ts``
+    the least of what is deferred. ``away``: the queue's node of a cluster is away and others are
+    not; all counts are 0 then.
     """
 
     queued: int
@@ -35,7 +35,7 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(depths: Sequence[Depth]) -> Depth:
-    """The queues of a biz as one. Where one of them is away nobody can say what all have.
+    """Sum the queues of a biz; where one of them is away, so is the sum.
 
     >>> near = Depth(queued=2, leased=1, delayed=0, heads={5: 7}, oldest_ts=7)
     >>> far = Depth(queued=1, leased=0, delayed=0, heads={5: 3}, oldest_ts=3)
@@ -66,12 +66,12 @@ def _least(moments: Iterable[int | None]) -> int | None:
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Work of a lane at one moment: what a lease would find, and what workers hold.
+    """Count the work of a queue at one moment: what a lease would find, and what is leased.
 
-    Retries that are not due yet, and what waits for a host that is not to be looked at yet, are in
+    Retries that are not due yet, and what waits for a host that is not to be asked yet, are in
     neither; ``next_ts`` is when the next of these is. Of a host that is due at most
-    ``requests.queue.deferral.READY_EACH`` are ready: no more can be had of it at once. ``away`` is
-    as of :class:`Depth`: nothing can be had there now.
+    ``requests.queue.ageing.READY_EACH`` are ready: no more can be had of it at once. ``away`` is as
+    of :class:`Depth`.
     """
 
     ready: int
@@ -81,7 +81,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def at_hand(loads: Sequence[Load]) -> Load:
-    """The work of all lanes of a biz."""
+    """Sum the work of all queues of a biz."""
     if len(loads) == 1:
         return loads[0]
     return Load(
@@ -93,10 +93,10 @@ def at_hand(loads: Sequence[Load]) -> Load:
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands against taking more: nothing, or one of these.
+    """Tell what stands against taking more: nothing, or one of these.
 
     ``backlog`` is what is queued, leased and delayed; ``wait_seconds`` how long the rate asks to
-    wait; ``memory_full`` that Redis has no room.
+    wait; ``memory_full``: Redis has no room.
     """
 
     backlog: int
@@ -106,7 +106,7 @@ class Pressure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def admitted(self) -> bool:
-        """Whether more is taken."""
+        """Tell whether more is taken."""
         return not (self.backlog_full or self.memory_full or self.wait_seconds > 0)
 
 
@@ -134,11 +134,11 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at Redis or a MongoDB node. ``figures`` are plain numbers by metric name.
+    """Hold figures of Redis or a MongoDB node, plain numbers by metric name.
 
-    ``missing`` says by figure why it is not among them: a right that our user has not, an answer
-    that was none, a server that has no such thing. ``unread`` are those of them that there may well
-    be and nobody sees. ``error`` is what is wrong with the part itself.
+    ``missing`` says by figure why it is not among them: a right that our user has not, a wrong
+    answer, a server without it. ``unread`` are those of them that may well exist. ``error`` is what
+    is wrong with the part itself.
     """
 
     part: str
@@ -151,7 +151,7 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies ahead of the workers in a lane, seen in one moment.
+    """Count what lies ahead of the workers in a queue, at one moment.
 
     Attributes:
         queued: Entries of the queue and of leases that have ended; their hosts are not known.
@@ -175,12 +175,12 @@ class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def backlog(self) -> int:
-        """All of it."""
+        """Sum all of it."""
         return self.queued + self.leased + self.due + self.deferred
 
     @property
     def can_go_on(self) -> bool:
-        """Whether somebody could do something of it now or soon."""
+        """Tell whether a worker could do something of it now or soon."""
         return bool(self.queued or self.leased or self.due or self.hosts_due)
 
 
@@ -191,7 +191,7 @@ KEPT_SECONDS: Final = 90
 
 
 def full_minute(counts: Mapping[int, int], second: int) -> dict[int, int]:
-    """The counts of the 60 full seconds before ``second``; a second without any is missing.
+    """Return the counts of the 60 full seconds before ``second``; an empty second is missing.
 
     >>> full_minute({39: 1, 40: 2, 99: 3, 100: 4}, 100)
     {40: 2, 99: 3}
@@ -200,7 +200,7 @@ def full_minute(counts: Mapping[int, int], second: int) -> dict[int, int]:
 
 
 def before(counts: Mapping[int, int], second: int, since: int = 0) -> dict[int, int]:
-    """The counts of the seconds from ``since`` on that are over at ``second``, in order.
+    """Return the counts of the seconds from ``since`` on that are over at ``second``, in order.
 
     >>> before({39: 1, 99: 3, 100: 4}, 100, 40)
     {99: 3}
@@ -209,7 +209,7 @@ def before(counts: Mapping[int, int], second: int, since: int = 0) -> dict[int, 
 
 
 def rates(counts: Mapping[int, int], second: int) -> Rates:
-    """Per second over the last full 1, 5 and 60 seconds; ``second`` itself is not over yet.
+    """Average over the last full 1, 5 and 60 seconds; ``second`` itself is not over yet.
 
     >>> rates({95: 10, 99: 5, 100: 7}, 100)
     Rates(per_1s=5.0, per_5s=3.0, per_60s=0.25)
@@ -224,12 +224,12 @@ def rates(counts: Mapping[int, int], second: int) -> Rates:
 def queued_before(
     depth: Depth, now: datetime, slack_seconds: float, priority: int = DEFAULT_PRIORITY
 ) -> int:
-    """Epoch ms below which a pending request of that priority cannot be in the queue any more.
+    """Return the epoch ms below which a pending request of that priority cannot be queued any more.
 
-    Of one priority the queue is served oldest first, so whatever is older than its oldest entry and
-    still pending has been lost from it, or is about to be claimed; unless it waits for its host. A
+    Of one priority the queue is served oldest first, so what is older than its oldest entry and
+    still pending has been lost from it, or is about to be claimed; unless it is deferred. A
     submission needs a moment from MongoDB to Redis, hence the slack. Requests lost from the middle
-    are found when their turn comes.
+    are found when they would be served.
     """
     latest = to_ms(now) - round(slack_seconds * 1_000)
     bounds = (depth.heads.get(priority), depth.deferred_ts)
@@ -237,5 +237,5 @@ def queued_before(
 
 
 def each_queued_before(depth: Depth, now: datetime, slack_seconds: float) -> tuple[int, ...]:
-    """:func:`queued_before` of the priorities 0 to 10."""
+    """Return :func:`queued_before` of the priorities 0 to 10."""
     return tuple(queued_before(depth, now, slack_seconds, level) for level in range(LEVELS))

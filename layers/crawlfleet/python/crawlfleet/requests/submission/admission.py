@@ -1,9 +1,4 @@
-"""What of a submission is admitted, and as what (SPEC.md A1).
-
-Names of jobs that nobody has named (SPEC.md C2).
-
-When a biz takes no more for now: how long to wait, and what to say (SPEC.md C4).
-"""
+"""Admission of submissions: shape, names of jobs, and refusals (SPEC.md A1, C2, C4)."""
 
 import json
 import re
@@ -28,7 +23,7 @@ from crawlfleet.requests.queue.stats import Pressure
 
 
 class KeyKind(StrEnum):
-    """What a key is of."""
+    """Tell the keys of calls from those of entries."""
 
     CALL = "call"
     """The ``Idempotency-Key`` of a call: it stands for all entries of the call, by position."""
@@ -37,25 +32,25 @@ class KeyKind(StrEnum):
 
 
 class KeyName(NamedTuple):
-    """A key, as it is told from all others of its lane."""
+    """Name a key among all others of its biz."""
 
     kind: KeyKind
     key: str
 
 
 class RuleVersion(msgspec.Struct, frozen=True):
-    """The rule that an entry was admitted with, and the version that was frozen then."""
+    """Name the rule that an entry was admitted with, and the version frozen then."""
 
     rule: str
     version: str
 
 
 class Keyed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key stands for: the ids its entries have, and a digest of what was submitted.
+    """Hold what a key stands for: the ids of its entries, and a digest of what was submitted.
 
-    It is written before the requests, so that whoever comes again goes on with the same ids, the
-    same ``queued_at`` (which routes counters) and the same rules, edited since or not. ``rules``
-    has None for an entry that was not admitted, or that its own ``client_id`` decides about.
+    It is written before the requests, so that a repetition goes on with the same ids, the same
+    ``queued_at`` (which routes counters) and the same rules, edited since or not. ``rules`` has
+    None for an entry that was not admitted, or that its own ``client_id`` decides about.
     ``stored``: the requests of all entries with a rule are persisted.
     """
 
@@ -137,7 +132,7 @@ Receipt: TypeAlias = Accepted | Refused
 
 
 class Intake(Protocol):
-    """Back-pressure: whether a lane takes more now."""
+    """Decide whether a biz takes more now: back-pressure."""
 
     def admit(
         self,
@@ -150,8 +145,8 @@ class Intake(Protocol):
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 
-        What waits in the lanes ``beside``, of the same biz, is a part of the backlog.
-        Time is the server's where it has one: callers' clocks (``now``) may differ by an hour.
+        The backlog includes what waits in the queues ``beside``, of the same biz. Time is the
+        server's: callers' clocks (``now``) may differ by an hour.
         """
         ...
 
@@ -166,12 +161,12 @@ RESERVED: Final = "is such a name as fires, events and idempotency keys give: ch
 
 
 def job_name(of: str, now: datetime) -> str:
-    """A new name, which says what it is a run of and when: ``shop.20261121T030000Z.4f2a91``."""
+    """Make a new name that says of what it is a run and when: ``shop.20261121T030000Z.4f2a91``."""
     return f"{_short(of)}.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
 
 
 def fire_name(schedule: str, fire_at: datetime) -> str:
-    """The name of a schedule's job of a fire time, one for each.
+    """Name a schedule's job of a fire time, one for each.
 
     >>> from datetime import UTC
     >>> fire_name("nightly", datetime(2026, 11, 21, 3, tzinfo=UTC))
@@ -181,7 +176,7 @@ def fire_name(schedule: str, fire_at: datetime) -> str:
 
 
 def event_name(spider: str, event: str, content: Mapping[str, object]) -> str:
-    """The name of the job that an event starts: one for each event and what is made of it.
+    """Name the job that an event starts: one for each event and what is made of it.
 
     An event comes more than once now and then, and may be the event of several rules.
 
@@ -193,7 +188,7 @@ def event_name(spider: str, event: str, content: Mapping[str, object]) -> str:
 
 
 def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
-    """The name of a schedule's job that somebody wants now: one for each key, where there is one.
+    """Name a schedule's job that somebody wants now: one for each key, where there is one.
 
     >>> run_now_name("nightly", "a key", datetime(2026, 11, 21, 3))
     'nightly.now.a9539f4e9c4dd814'
@@ -204,7 +199,7 @@ def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name is one that is given here: nobody may have it before, or add tasks to it.
+    """Tell whether a name is given here: no client may have it before, or add tasks to it.
 
     >>> is_reserved("nightly.20261121T030000Z"), is_reserved("nightly.20261121")
     (True, False)
@@ -217,7 +212,7 @@ def _short(of: str) -> str:
 
 
 class Admission:
-    """The admission of one batch: rules are looked up, and their versions computed, once."""
+    """Admit one batch: rules are looked up, and their versions computed, once."""
 
     def __init__(self, biz: Biz) -> None:
         self._biz = biz
@@ -226,15 +221,16 @@ class Admission:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Names of the rules and spiders that admitted entries use."""
+        """Return the names of the rules and spiders that admitted entries use."""
         return tuple(self._versions)
 
     def admit(
         self, submission: Submission, field: str = "", admitted: RuleVersion | None = None
     ) -> Body | list[Problem]:
-        """The body that will be stored, or every mistake with its field's path.
+        """Return the body that will be stored, or every validation error with its field's path.
 
-        What was admitted before is admitted again, as ``pin`` says, whatever became of its rule.
+        What was admitted before is admitted again, as ``admitted`` says, whatever became of its
+        rule.
         """
         if admitted is not None:
             return _body(submission, admitted)
@@ -284,7 +280,7 @@ MEMORY_SECONDS: Final = 30.0
 
 
 def retry_after(pressure: Pressure, limits: IntakeLimits, processed_per_second: float) -> float:
-    """Seconds after which it makes sense to ask again; 0 where nothing stands against it.
+    """Return the seconds after which to ask again; 0 where nothing stands against it.
 
     >>> full = Pressure(backlog=1_000, backlog_full=True)
     >>> retry_after(full, IntakeLimits(max_backlog=1_000), processed_per_second=10.0)
@@ -306,7 +302,7 @@ def _worked_off(requests: float, per_second: float) -> float:
 
 
 def refusal(biz: str, pressure: Pressure, limits: IntakeLimits, memory_ratio: float) -> str:
-    """Which limits stand against it, how much there is, and what helps."""
+    """Name the limits that stand against it, how much there is, and what helps."""
     reasons = []
     if pressure.backlog_full:
         reasons.append(

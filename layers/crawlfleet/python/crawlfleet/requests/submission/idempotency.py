@@ -1,10 +1,8 @@
-"""What makes two submissions one, and for how long that is known (SPEC.md D13).
+"""Idempotency keys of a call: which entries were submitted before, under which ids (SPEC.md D13).
 
-The keys of one call (SPEC.md D13): which of its entries were submitted before, under which ids.
-
-A key is written before the requests it stands for, with the ids they will have. Whoever comes
-second, at the same moment, after a time-out or after a crash, finds it and goes on with the same
-ids, so each entry is stored once however often it is sent.
+A key is written before the requests it stands for, with the ids they will have. A repetition, at
+the same moment, after a time-out or after a crash, finds it and goes on with the same ids, so each
+entry is stored once however often it is sent.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,7 +34,7 @@ SHORTEST_LIFE: Final = timedelta(days=1)
 
 
 def digest_of_call(submissions: Sequence[Submission | CrawlfleetError]) -> bytes:
-    """A digest of a call as it was given; an entry that could not be read counts as its mistake.
+    """Digest a call as it was given; an entry that could not be read counts as its error.
 
     >>> one = Submission(url="https://site.example/")
     >>> digest_of_call([one]) == digest_of_call([Submission(url="https://site.example/")])
@@ -56,7 +54,7 @@ def digest_of_call(submissions: Sequence[Submission | CrawlfleetError]) -> bytes
 
 
 def digest_of_entry(submission: Submission) -> bytes:
-    """A digest of an entry as it was given; its ``client_id``, the key, is no part of it."""
+    """Digest an entry as it was given; its ``client_id``, the key, is no part of it."""
     return sha256(_text_of(msgspec.structs.replace(submission, client_id=None))).digest()
 
 
@@ -65,12 +63,12 @@ def _text_of(submission: Submission) -> bytes:
 
 
 def kept_until(biz: Biz, now: datetime) -> datetime:
-    """How long a key is kept: at least as long as its requests are."""
+    """Return until when a key is kept: at least as long as its requests are."""
     return now + max(timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds), SHORTEST_LIFE)
 
 
 def is_old(keyed: Keyed, biz: Biz, now: datetime) -> bool:
-    """Whether requests that are only now stored under this key would have little time left.
+    """Tell whether requests stored only now under this key would have little time left.
 
     They have the ``queued_at`` of the key, and live from then on.
     """
@@ -78,7 +76,7 @@ def is_old(keyed: Keyed, biz: Biz, now: datetime) -> bool:
 
 
 def reused(name: KeyName, field: str = "") -> KeyReusedError:
-    """The error of a key that comes with something else than it was first given for."""
+    """Make the error of a key that comes with something else than it was first given for."""
     return KeyReusedError(
         f"{_called(name, field)} stands for another submission: send again what it was first given "
         "for, or choose a new one"
@@ -86,7 +84,7 @@ def reused(name: KeyName, field: str = "") -> KeyReusedError:
 
 
 def outlived(name: KeyName, field: str = "") -> KeyReusedError:
-    """The error of an entry that was not stored while its key was young."""
+    """Make the error of an entry that was not stored while its key was young."""
     return KeyReusedError(
         f"{_called(name, field)} is too old for an entry that was not stored when it was first "
         "given: send this entry under a new one"
@@ -100,7 +98,7 @@ def _called(name: KeyName, field: str) -> str:
 
 
 class IdempotencyKeys:
-    """The entries of one call, by their position in it, and the keys they come under.
+    """Hold the entries of one call, by position, and the keys they come under.
 
     A ``client_id`` decides for its entry; the call's ``key`` for all that have none. ``fields`` are
     what the entries' fields are called in messages, such as ``requests[3].``.
@@ -153,7 +151,7 @@ class IdempotencyKeys:
             self._names[index] = name
 
     def look(self, now: datetime) -> None:
-        """Find what stands.
+        """Find the keys that are kept already.
 
         Raises:
             KeyReusedError: the call's key stands for another call.
@@ -175,7 +173,7 @@ class IdempotencyKeys:
         self._stand([keyed for keyed in found.values() if keyed.name not in gone])
 
     def too_late(self, index: int, now: datetime) -> CrawlfleetError | None:
-        """Why an entry must not be stored under its key any more, although others of it are."""
+        """Return why an entry must not be stored under its key any more; None if it may."""
         keyed = self._of(index)
         if keyed is None or not is_old(keyed, self._biz, now):
             return None
@@ -195,21 +193,21 @@ class IdempotencyKeys:
                 self.refused[index] = reused(one.name, self._fields[index])
 
     def stored(self, index: int) -> RequestId | None:
-        """The id of an entry that is known to be stored, or None."""
+        """Return the id of an entry that is known to be stored, or None."""
         keyed = self._of(index)
         if keyed is None or not keyed.stored or self.admitted(index) is None:
             return None
         return keyed.ids[self._place(index)]
 
     def admitted(self, index: int) -> RuleVersion | None:
-        """What the entry was admitted with when its key was first given; None if it was not."""
+        """Return the rule that the entry was admitted with first; None if it was not."""
         keyed = self._of(index)
         return keyed.rules[self._place(index)] if keyed is not None else None
 
     def open(
         self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]], now: datetime
     ) -> dict[int, Request]:
-        """The requests of the admitted entries, under ids that their keys will answer with.
+        """Make the requests of the admitted entries, under ids that their keys will answer with.
 
         Entries whose key has just been given to something else are missing, and in ``refused``.
 
@@ -256,7 +254,7 @@ class IdempotencyKeys:
     def _fresh_ids(
         self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]]
     ) -> dict[int, RequestId]:
-        """An id for each entry that has none; a new key of a call has one for each position."""
+        """Take an id for each entry that has none; a new key of a call has one a position."""
         if self._call is not None and self._call not in self._standing:
             wanted = list(range(self._size))
         else:
@@ -287,11 +285,11 @@ class IdempotencyKeys:
         )
 
     def keyed(self, indices: Collection[int]) -> list[int]:
-        """Those of the entries that come under a key."""
+        """Return those of the entries that come under a key."""
         return [index for index in indices if index in self._names]
 
     def close(self, accepted: Collection[int]) -> None:
-        """Note which keys' requests are all stored, so that a repetition has nothing to do."""
+        """Note the keys whose requests are all stored, so that a repetition has nothing to do."""
         whole = [
             keyed
             for name, keyed in self._standing.items()

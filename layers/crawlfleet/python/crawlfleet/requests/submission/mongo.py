@@ -1,9 +1,9 @@
-"""Under which ids submissions were stored that may be repeated, by key (SPEC.md D13).
+"""Idempotency keys and frozen rules, in the control database of the home node (SPEC.md D13).
 
-On the home node, in the control database: a key carries no time and says nothing about a route, so
-in the shards it would have to be looked for in every generation. The shards of a call's requests
-differ, too, while its ids must be written at once. Rules are frozen on the same node, so nothing is
-accepted without it anyway.
+A key carries no time and says nothing about a route, so in the shards it would have to be looked
+for in every generation. The shards of a call's requests differ, too, while its ids must be written
+at once. Rules are frozen on the same node, so nothing is accepted without it anyway: a document has
+the rule as JSON under ``rule``, or the spider under ``spider``.
 """
 
 from collections import defaultdict
@@ -29,14 +29,14 @@ _DUPLICATE_KEY: Final = 11000
 
 
 class MongoSubmissionKeys:
-    """ports.SubmissionKeys."""
+    """Keep the keys of submissions, with the ids they stand for."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._sure = False
 
     def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
-        """Those that are kept.
+        """Return the keys that are kept.
 
         Only what a majority has: ids that could still be rolled back must not be gone on with.
         """
@@ -47,7 +47,7 @@ class MongoSubmissionKeys:
             return _read(kept, queue_key, names)
 
     def open(self, queue_key: QueueKey, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
-        """Keep each under its key, until then at least; returns what stands, in the same order.
+        """Keep each under its key, until then at least; return what stands, in the same order.
 
         A key that is kept already answers with what it was first given. One round trip, and another
         where some are kept.
@@ -63,7 +63,7 @@ class MongoSubmissionKeys:
         return [standing.get(one.name, one) for one in keyed]
 
     def close(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
-        """All requests of these are stored. No effect on what has taken the place of one."""
+        """Note that all requests of these are stored; no effect on what has replaced one."""
         change = {"$set": {"stored": True}}
         updates = [UpdateMany(match, change, hint=BY_ID) for match in _these(queue_key, keyed)]
         if updates:
@@ -71,7 +71,7 @@ class MongoSubmissionKeys:
                 self._collection().bulk_write(updates, ordered=False)
 
     def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
-        """Keep these no longer; no effect on one that is closed, or has been replaced."""
+        """Drop these; no effect on one that is closed, or has been replaced."""
         deletions = [
             DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(queue_key, keyed)
         ]
@@ -88,7 +88,7 @@ class MongoSubmissionKeys:
 
 
 def _insert(kept: Collection[Document], documents: Sequence[Document]) -> set[str]:
-    """Insert; returns the keys that were there already."""
+    """Insert; return the keys that were there already."""
     try:
         kept.insert_many(documents, ordered=False)
     except BulkWriteError as error:
@@ -110,7 +110,7 @@ def _read(
 
 
 def _these(queue_key: QueueKey, keyed: Sequence[Keyed]) -> list[Document]:
-    """These, and not what has taken the place of one since: by the moment they were given."""
+    """Match these, and not what has replaced one since, by the moment they were given."""
     groups: dict[datetime, list[str]] = defaultdict(list)
     for one in keyed:
         groups[one.queued_at].append(_key(queue_key, one.name))
@@ -151,7 +151,7 @@ _spider = msgspec.json.Decoder(Spider).decode
 
 
 class MongoRules:
-    """ports.RuleStore. A version, once seen, is remembered for the life of the process."""
+    """Freeze rules and spiders by version; one, once seen, is remembered by the process."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
@@ -171,7 +171,7 @@ class MongoRules:
         self._known[key] = rule
 
     def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
-        """The rule or spider of that version, or None if it was never frozen."""
+        """Return the rule or spider of that version, or None if it was never frozen."""
         key = (queue_key.tenant, queue_key.biz, name, version)
         if key not in self._known:
             with border():

@@ -1,9 +1,7 @@
-"""Back-pressure on Redis: whether a lane takes more now.
+"""Back-pressure on Redis, and without a round trip for each submission.
 
-Back-pressure without a round trip for each submission.
-
-A backlog of millions does not fill up within a second. Where a biz has no limit to its rate, what
-Redis said a moment ago, and what this process has sent there since, decide as well.
+A backlog of millions does not fill up within a second. Where a biz has no limit to its rate, the
+latest answer of Redis, and what this process has sent there since, decide as well.
 """
 
 import time
@@ -25,7 +23,7 @@ _ADMIT: Final = Script("requests/submission/admit", "requests/queue/levels_prelu
 
 
 class RedisIntake:
-    """An :class:`~crawlfleet.ports.Intake`: backlog, rate and memory are one look, one script.
+    """Admit submissions; backlog, rate and memory are one script.
 
     Args:
         connection: The stage's Redis.
@@ -73,7 +71,7 @@ class RedisIntake:
 
 
 def _backlog_keys(queue_key: QueueKey) -> tuple[str, ...]:
-    """What holds the entries of a lane."""
+    """Return the keys that hold the entries of a queue."""
     keys = redis_keys(queue_key)
     return keys.leases, keys.delayed, keys.parked, *level_keys(queue_key)
 
@@ -91,7 +89,7 @@ class _Answer:
 
 
 class RememberedIntake:
-    """A :class:`~crawlfleet.ports.Intake` before another one. Used by one thread at a time.
+    """Remember answers of another intake. Used by one thread at a time.
 
     Args:
         intake: Is asked where nothing good is remembered.
@@ -112,7 +110,7 @@ class RememberedIntake:
         now: datetime,
         beside: Sequence[QueueKey] = (),
     ) -> Pressure:
-        """See ports.Intake.admit."""
+        """Ask for ``count`` more; remember the answer where the biz has no rate."""
         if limits.per_second is not None:
             return self._intake.admit(queue_key, count, limits, memory_ratio, now, beside)
         moment = self._steady()

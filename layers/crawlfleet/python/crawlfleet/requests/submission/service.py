@@ -1,7 +1,7 @@
-"""A submission (SPEC.md A1-A6): admit, make room, issue ids, route, persist, enqueue, receipt.
+"""Submission, and tracking of what was submitted (SPEC.md A1-A6, A8).
 
-MongoDB is the truth. Once it has accepted, the answer is yes: if Redis fails then, recovery queues
-the request later.
+A submission is admitted, finds room, gets ids, is routed, persisted, enqueued and receipted. Once
+MongoDB has accepted, the answer is yes: if Redis fails then, recovery queues the request later.
 """
 
 from collections import defaultdict
@@ -47,7 +47,7 @@ from crawlfleet.requests.submission.mongo import MongoRules, MongoSubmissionKeys
 
 
 class Waker(Protocol):
-    """Starts consumers."""
+    """Start consumers."""
 
     def wake(self, count: int) -> None:
         """Start ``count`` consumer invocations, without waiting for them."""
@@ -55,22 +55,20 @@ class Waker(Protocol):
 
 
 class WakeReservations(Protocol):
-    """A pool's workers, so far as more of them are to be started."""
+    """Reserve the start of a pool's workers."""
 
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
-        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+        """Return how many workers the caller shall start so that ``wanted`` live.
 
-        ``now`` is None for whoever does not go by the server's clock, as workers do.
-
-        No more than ``most``, if that is said: the caller asks again when these are started.
-
-        Each is counted as live for a few seconds, so that no two callers start the same one.
+        Atomic over callers. ``now`` is None for the server's clock, which workers go by. No more
+        than ``most``, if that is said: the caller asks again when these are started. Each is
+        counted as live for a few seconds, so that no two callers start the same one.
         """
         ...
 
 
 class PoolStarter(NamedTuple):
-    """Who does the work of a pool: how many live, and what starts one."""
+    """Count a pool's live workers, and start one."""
 
     workers: WakeReservations
     waker: Waker
@@ -78,9 +76,9 @@ class PoolStarter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submissions:
-    """What a submission needs of the world.
+    """Take submissions: persist, enqueue, and wake a worker.
 
-    ``workers`` and ``waker`` are of the usual pool, ``crews`` of the others.
+    ``workers`` and ``waker`` are of the usual pool, ``starters`` of the others.
     """
 
     ids: IdSource
@@ -104,11 +102,11 @@ class Submissions:
         single: bool = False,
         key: str | None = None,
     ) -> list[Receipt]:
-        """Submit a batch; the answer has one receipt an entry, in order.
+        """Submit a batch; return one receipt an entry, in order.
 
-        An entry that could not be read comes as its error and goes back as its receipt. Mistakes
-        name their fields as ``requests[3].url``, or as ``url`` where the caller sent a ``single``
-        entry.
+        An entry that could not be read comes as its error and goes back as its receipt. Validation
+        errors name their fields as ``requests[3].url``, or as ``url`` where the caller sent a
+        ``single`` entry.
 
         Under one ``key`` the whole call is one submission, and an entry with a ``client_id`` is one
         whatever call it comes in: repeated, they get the ids they have (SPEC.md D13).
@@ -178,7 +176,7 @@ class Submissions:
     ) -> None:
         """Ask whether the biz takes ``count`` more, whatever pool that is bound for.
 
-        What waits in all of its lanes counts. While Redis is away it does.
+        The backlog is that of all its queues. While Redis is away there is room.
 
         Raises:
             BacklogFullError: it does not; says when it makes sense to come back.
@@ -208,11 +206,9 @@ class Submissions:
         *,
         repeatable: frozenset[RequestId] = frozenset(),
     ) -> list[Receipt]:
-        """Persist, then queue what was persisted, then see that somebody works on it.
+        """Persist, then queue what was persisted, then see that a worker of each pool lives.
 
-        Each request is queued where its pool is served, and its pool's workers are woken.
-
-        Of ``repeatable`` ids those who come again know, because they were written down before: if
+        Of ``repeatable`` ids those who repeat them know, because they were written down before: if
         they exist, they are accepted as repeated, and queued again, as whoever stored them may have
         died before that.
 
@@ -283,14 +279,14 @@ _LABELS: Final = {int(state): state.label for state in State}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """What tracking needs of the world."""
+    """Read and cancel requests, list records, and sum them up (SPEC.md A8)."""
 
     store: MongoRequestStore
     ledgers: MongoLedgers
     queue: RedisQueue
 
     def look_up(self, tree: Tree, tenant: str, biz_name: str, text: str) -> Tracked:
-        """Everything about one request.
+        """Get everything about one request.
 
         Raises:
             NotFoundError: this tenant's biz has none of that id.
@@ -303,7 +299,7 @@ class Tracking:
         return found
 
     def cancel(self, tree: Tree, tenant: str, biz_name: str, text: str, now: datetime) -> Tracked:
-        """Cancel a request that nobody works on yet; cancelling twice is cancelling once.
+        """Cancel a request that is not leased; cancelling twice is cancelling once.
 
         Raises:
             NotFoundError: there is none of that id.
@@ -333,7 +329,7 @@ class Tracking:
         limit: int,
         now: datetime,
     ) -> Listing[Tracked]:
-        """Requests by time of queueing, oldest first."""
+        """List requests by time of queueing, oldest first."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         before = None if cursor is None else cursors.decode(cursor)
         found = self.store.find(
@@ -359,7 +355,7 @@ class Tracking:
         limit: int,
         now: datetime,
     ) -> Listing[Record]:
-        """Records by time of storing, oldest first."""
+        """List records by time of storing, oldest first."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         before = None if cursor is None else cursors.decode(cursor, records=True)
         found = self.store.records(
@@ -373,7 +369,7 @@ class Tracking:
         return _listing(found, positions, before, limit, now)
 
     def stats(self, tree: Tree, tenant: str, biz_name: str, now: datetime) -> Stats:
-        """Totals per state, the queue's depth, rates, and where workers spent their time."""
+        """Sum up states, the queues' depth, rates, and where workers spent their time."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         ledger = self.ledgers.totals(queue_key, biz, now)
         submitted, processed = self.queue.rates(queue_key, now)
@@ -392,7 +388,7 @@ class Tracking:
     def audit(
         self, tree: Tree, tenant: str, biz_name: str, job: str | None, now: datetime
     ) -> Ledger:
-        """Every term of the ledger counted by itself, of the biz or of one job (SPEC.md H1).
+        """Count every term of the ledger by itself, of the biz or of one job (SPEC.md H1).
 
         Raises:
             NotFoundError: nothing was ever submitted under this job, or its ledger has gone.
@@ -410,7 +406,7 @@ def _by_label(biz: Biz, ledger: Ledger) -> dict[str, int]:
 
 
 def state_label(biz: Biz, flag: int) -> str:
-    """A state as clients write it; the biz's own states included."""
+    """Return a state as clients write it; the biz's own states included."""
     if flag in _LABELS:
         return _LABELS[flag]
     return next((name for name, value in biz.states.items() if value == flag), str(flag))

@@ -1,5 +1,5 @@
--- Stands after the prelude before the leases: which priority is served next, as requests.queue.ageing decides it,
--- operation by operation, so that both come to the same to the last bit.
+-- Stands after the prelude before the leases: which priority is served next (requests.queue.ageing).
+-- tests.fakes.ageing decides alike, operation by operation, to the last bit.
 
 local LEVELS = 11
 -- log2(priority + 1), as Python computes it.
@@ -22,7 +22,7 @@ local function read_ticks(key)
   return times, oldests
 end
 
--- Adds the ticks that have come since; at most so many are kept. See requests.queue.ageing.settle.
+-- Adds the ticks that have come since; at most so many are kept. tests.fakes.ageing.settle does the same.
 local function catch_up(times, oldests, now, oldest, interval, most)
   local changed = false
   while #times > 0 and times[#times] > now do
@@ -53,7 +53,7 @@ local function settle(key, times, oldests, now, oldest, interval, most)
   end
 end
 
--- The logarithm of what an entry weighs. See requests.queue.ageing.urgency.
+-- The logarithm of what an entry weighs. tests.fakes.ageing.urgency does the same.
 local function urgency(level, created, times, oldests, beta, cap)
   local total = BASE[level]
   for i = #times, 1, -1 do

@@ -1,4 +1,4 @@
--- Stands after the prelude before the scripts that park entries (requests.queue.deferral does the same).
+-- Stands after the prelude before the scripts that defer entries (requests.queue.ageing).
 
 -- Above every ts: the least of nothing.
 local NO_TS = 9007199254740992
@@ -20,7 +20,7 @@ local function look_together(parked_due, due, host)
   redis.call('ZADD', parked_due, 'XX', unpack(update))
 end
 
--- What the HASH of a lane says of a place's list, or, as far as that was lost, what its length says.
+-- What the HASH of a queue says of a place's list, or, as far as that was lost, what its length says.
 local function waiting_for(parked, low, place, length)
   local count, old, of_old, of_new =
     string.match(redis.call('HGET', parked, place) or '', '^(%d+) (%d+) (%-?%d+) (%-?%d+)$')

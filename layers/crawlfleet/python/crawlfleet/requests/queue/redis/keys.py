@@ -11,7 +11,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:parked:<queue>``        HASH    no    place -> its list in figures, see below
 ``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    place by when to look at it, epoch ms
 ``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    place by the least ``ts`` of its list
-``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a filling, see below
+``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a rebuild, see below
 ``cf:{tenant:biz}:intake``                STRING  yes   when the rate's bucket is full, epoch us
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
 ``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
@@ -34,7 +34,7 @@ key                                       type    TTL   holds
 ``cf:{fleet}:intervals``                  HASH    no    worker id -> its latest intervals, ms
 ``cf:{fleet}:cards``                      HASH    no    worker id -> its card as JSON
 ``cf:{fleet}:watch``                      HASH    no    ``since``, ``seen``: server's epoch ms
-``cf:{fleet}:turns``                      HASH    no    turn -> ``started ends holder``, server's ms
+``cf:{fleet}:turns``                      HASH    no    fleet lock -> ``started ends holder``, ms
 ``cf:{fleet}:numbers``                    ZSET    no    Snowflake worker number by its lease's end
 ``cf:{fleet}:fences``                     HASH    no    worker number -> fence of its latest lease
 ``cf:{fleet}:marks``                      HASH    no    worker number -> mark (requests.ids.issuer)
@@ -49,7 +49,7 @@ key                                       type    TTL   holds
 ========================================  ======  ====  ===========================================
 
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
-tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
+tag: on a cluster, all keys that one script touches live in one slot. A biz's tag has a colon and
 the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
 In cluster mode that makes a biz, its queues, filters and items, the keys of one node, and the
 fleet's of one node, whose clock is the fleet's. What grows with the nodes is what there are many
@@ -57,7 +57,7 @@ of: bizs, hosts, sites, crawls; one biz has the room and the speed of one node.
 Statistics belong to the biz and outlive a change of the queue's name; so do its rate of intake and
 its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
 Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
-nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
+nothing behind them is named as a key of a biz is. An idle host is forgotten after an hour, though
 never before its next slot or the end of its back-off, a robots.txt within a day. ``host`` holds
 numbers as crawling/politeness/lua/host_prelude.lua names them: under ``*`` those of the host and,
 once something was reported of it, the counts of two minutes, under a tenant's name its slots (128
@@ -67,7 +67,7 @@ the next ask, and others are no more than the downloads that the host is asked f
 5,000 at most: whoever does not hear of one finds out when it renews its leases.
 
 A *place* is a host, or ``host p`` for what waits for it of another priority than 5: each has its
-list and its figures (requests.queue.deferral). ``parked`` holds of each place ``count old
+list and its figures (requests.queue.ageing). ``parked`` holds of each place ``count old
 least_of_old least_of_new``: how many entries wait there, how many of those were there when the
 least was taken anew, and the least ``ts`` of these and of the others. Its field ``*`` is how many
 wait for all hosts. Where one of these keys is lost the others tell what it said; what a lost list
@@ -77,13 +77,13 @@ Of each priority from 0 to 10 (requests.queue.ageing) there is a list of the que
 usual one, 5, does not name it: it is the only one of a queue of older versions, whose workers go on
 beside newer ones. ``ticks`` are some hundred at most, and made up for where they are lost.
 
-``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
-has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
+``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being rebuilt and
+has come so far, ``:nonce`` when it is whole, no key when Redis has lost it. ``workers`` is by the
 clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
 each worker there are at most 32 intervals and one card, forgotten with it. ``staff`` has of each
 pool ``version needed kept at quiet peak allowed`` (fleet.models), ``floor stated`` behind it where
-capacity is stated, and what its workers can do in a second; of the usual pool under ``fleet``.
-Who is to be counted, started or sent away is each pool's own: of a further one the keys are
+capacity is stated, and what its workers can do in a second; of the usual pool under ``fleet``. Who
+is to be counted, started or sent away is each pool's own: of a further one the keys are
 ``workers:<pool>``, ``wakes:<pool>`` and ``leaving:<pool>``. Pulses and cards are of all workers.
 ``needs`` is of those that state needs, and of nobody else.
 """
@@ -96,7 +96,7 @@ from crawlfleet.requests.queue.ageing import places
 
 
 class RedisKeys(NamedTuple):
-    """The keys of one lane."""
+    """The Redis keys of one queue and its biz."""
 
     queue: str
     leases: str
@@ -120,7 +120,7 @@ class RedisKeys(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def redis_keys(queue_key: QueueKey) -> RedisKeys:
-    """The keys of a lane.
+    """Return the Redis keys of a queue.
 
     >>> redis_keys(QueueKey("acme", "docs", "main")).queue
     'cf:{acme:docs}:queue:main'
@@ -150,7 +150,7 @@ def redis_keys(queue_key: QueueKey) -> RedisKeys:
 
 @lru_cache(maxsize=4096)
 def level_keys(queue_key: QueueKey) -> tuple[str, ...]:
-    """The lists of the queue, of priority 0 to 10.
+    """Return the lists of the queue, of priority 0 to 10.
 
     >>> level_keys(QueueKey("acme", "docs", "main"))[4:6]
     ('cf:{acme:docs}:queue:main:4', 'cf:{acme:docs}:queue:main')
@@ -162,7 +162,7 @@ def level_keys(queue_key: QueueKey) -> tuple[str, ...]:
 
 
 def cookies_key(queue_key: QueueKey, job: str) -> str:
-    """The key of a job's cookies.
+    """Return the key of a job's cookies.
 
     >>> cookies_key(QueueKey("acme", "docs", "main"), "june")
     'cf:{acme:docs}:cookies:june'
@@ -171,7 +171,7 @@ def cookies_key(queue_key: QueueKey, job: str) -> str:
 
 
 def filter_keys(queue_key: QueueKey, segment: str, parts: int) -> list[str]:
-    """The keys of a segment's filter of so many strings; a biz's bits begin with ``bits0``.
+    """Return the keys of a segment's filter of so many strings; its bits begin with ``bits0``.
 
     >>> filter_keys(QueueKey("acme", "docs", "main"), "2026-03-01", 1)
     ['cf:{acme:docs}:seeds:2026-03-01', 'cf:{acme:docs}:bits0:2026-03-01']
@@ -181,7 +181,7 @@ def filter_keys(queue_key: QueueKey, segment: str, parts: int) -> list[str]:
 
 
 def host_list(queue_key: QueueKey, place: str) -> str:
-    """The key of what waits at a place: for a host, of one priority.
+    """Return the key of the list of a place: of a host, of one priority.
 
     >>> host_list(QueueKey("acme", "docs", "main"), "example.org")
     'cf:{acme:docs}:at_host:main:example.org'
@@ -190,12 +190,12 @@ def host_list(queue_key: QueueKey, place: str) -> str:
 
 
 def host_lists(queue_key: QueueKey, host: str) -> list[str]:
-    """What waits for a host, of priority 0 to 10."""
+    """Return the keys of a host's lists, of priority 0 to 10."""
     return [host_list(queue_key, place) for place in places(host)]
 
 
 def host_key(host: str) -> str:
-    """The key of a host.
+    """Return the key of a host.
 
     >>> host_key("example.org")
     'cf:{host:example.org}:host'
@@ -204,7 +204,7 @@ def host_key(host: str) -> str:
 
 
 def troubled_key(tenant: str) -> str:
-    """The key of hosts that a tenant has met with overload or failures.
+    """Return the key of hosts at which a tenant has met overload or failures.
 
     >>> troubled_key("acme")
     'cf:{hosts:acme}:troubled'
@@ -213,7 +213,7 @@ def troubled_key(tenant: str) -> str:
 
 
 def robots_key(origin: str) -> str:
-    """The key of a site's robots.txt.
+    """Return the key of a site's robots.txt.
 
     >>> robots_key("https://example.org")
     'cf:{https://example.org}:robots'
@@ -222,7 +222,7 @@ def robots_key(origin: str) -> str:
 
 
 def bizs_key(tenant: str) -> str:
-    """The key of a tenant's bizs, for its crawls to read; no crawl's name is empty.
+    """Return the key of a tenant's bizs, for its crawls to read; no crawl's name is empty.
 
     >>> bizs_key("acme")
     'cf:{scrapy:acme:}:bizs'

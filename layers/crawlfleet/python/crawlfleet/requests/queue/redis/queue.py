@@ -1,6 +1,7 @@
-"""How entries are spelled in Redis and on the way there: a JSON object a line, exactly one way.
+"""The request queue on Redis: submissions enter it, workers lease from it (SPEC.md A6, A7).
 
-The queue of a lane on Redis: submissions enter it, workers lease from it (SPEC.md A6, A7).
+Entries may repeat: the claim in MongoDB decides. An entry is a JSON object a line, spelled exactly
+one way.
 """
 
 import logging
@@ -36,12 +37,12 @@ _decoder: Final = msgspec.json.Decoder(Entry)
 
 
 def spell(entries: Sequence[Entry]) -> bytes:
-    """One line an entry."""
+    """Write one line an entry."""
     return _encoder.encode_lines(entries)
 
 
 def read(line: bytes) -> Entry:
-    """One entry, whatever its spelling.
+    """Read one entry, whatever its spelling.
 
     Raises:
         msgspec.DecodeError: it is none.
@@ -50,7 +51,7 @@ def read(line: bytes) -> Entry:
 
 
 def read_canonical(lines: bytes) -> list[Entry] | None:
-    """The entries, or None unless each line is exactly what we would write."""
+    """Read entries; None unless each line is exactly what we would write."""
     if not lines:
         return []
     try:
@@ -77,7 +78,9 @@ _MEND: Final = Script("requests/queue/redis/mend")
 _RENEW: Final = Script("requests/queue/redis/renew")
 _FINISH: Final = Script("requests/queue/redis/finish")
 _GIVE_BACK: Final = Script("requests/queue/redis/give_back", "requests/queue/levels_prelude")
-_DISCLAIM: Final = Script("requests/queue/redis/disclaim", "requests/queue/levels_prelude")
+_DISCLAIM: Final = Script(
+    "requests/queue/redis/return_unconfirmed", "requests/queue/levels_prelude"
+)
 _DELAY: Final = Script("requests/queue/redis/delay")
 _DEFER: Final = Script("requests/queue/redis/defer", "requests/queue/deferral_prelude")
 _LIST_DEFERRED: Final = Script(
@@ -94,7 +97,7 @@ _ADD_PHASES: Final = Script("requests/queue/redis/add_phases")
 
 
 class RedisQueue:
-    """A :class:`~crawlfleet.ports.RequestQueue`: every transition is one script, one round trip.
+    """Queue, lease and defer entries; every transition is one script, one round trip.
 
     The batch of a call is one argument and one answer, a JSON object a line: encoding a line costs
     less than the driver's care of an argument. A token must not contain ``:{``.
@@ -111,7 +114,7 @@ class RedisQueue:
         self._clock = clock
 
     def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
-        """Append, and count towards the lane's submission rate.
+        """Append, and count towards the biz's submission rate; return how many wait now.
 
         Returns how many wait in the queue now, these included.
         """
@@ -149,8 +152,9 @@ class RedisQueue:
         """Move up to ``count`` entries to the token's lease. Empty when none wait.
 
         Due retries come first, then entries of leases that have ended, then the queue: each time
-        the oldest entry of the priority that weighs most by requests.queue.ageing. Ticks go by the
-        server's clock where it has one; ``now`` is the caller's.
+        the oldest entry of the priority that weighs most (requests.queue.ageing). Ticks go by the
+        server's clock; ``now`` is the caller's. What something else has pushed is spelled anew if
+        it is an entry, and dropped if not.
 
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
@@ -210,11 +214,11 @@ class RedisQueue:
         return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
 
     def return_unconfirmed(self, queue_key: QueueKey, token: str, until: datetime) -> int:
-        """Return what a lease has moved of which the caller got no answer; how many entries.
+        """Return to the queue what a lease has moved whose answer was lost; count the entries.
 
-        That is what the token holds until then: whatever was renewed it knows of. They go where
-        they are served next of the queue, also those that had waited for a host. The lease may have
-        come to nothing, or be made later than this: called again, it is looked for again.
+        That is what the token holds until then: what was renewed it knows of. They go where they
+        are served next, also those that had waited for a host. The lease may have come to nothing,
+        or be made later than this: call again to look again.
         """
         places = (redis_keys(queue_key).leases, *level_keys(queue_key))
         return whole(self._redis.again(_DISCLAIM, places, token, to_ms(until)))
@@ -242,10 +246,10 @@ class RedisQueue:
         token: str,
         hosts: Sequence[tuple[str, datetime, Sequence[Entry]]],
     ) -> int:
-        """Move entries still held by the token to the end of their host's own lists.
+        """Move entries still held by the token to the end of their host's lists; return how many.
 
-        There is one for each priority, which is served in the order in which it was made. The host
-        is looked at again at that time (the latest one given counts). Returns how many moved.
+        There is one for each priority, served in the order in which it was made. The host is looked
+        at again at that time (the latest one given counts).
         """
         keys, arguments = list(_deferral(queue_key)), list[str | bytes | int]([token])
         for host, again_at, entries in hosts:
@@ -261,7 +265,7 @@ class RedisQueue:
         return whole(self._redis.once(_DEFER, keys, *arguments))
 
     def deferred(self, queue_key: QueueKey, now: datetime, limit: int) -> list[DeferredHost]:
-        """Hosts whose time has come and that have entries, the longest due first."""
+        """List hosts whose time has come and that have entries, the longest due first."""
         if limit < 1:
             return []
         answer = self._redis.again(_LIST_DEFERRED, _deferral(queue_key)[1:], to_ms(now), limit)
@@ -287,8 +291,8 @@ class RedisQueue:
     ) -> dict[str, list[Entry]]:
         """Move up to so many entries of each host to the token's lease.
 
-        Of a host's priorities the one is next of which the oldest weighs most, as ``deferral`` has
-        them age. Where some are left, the host is looked at again at the time given.
+        Of a host's priorities the one is next of which the oldest weighs most
+        (requests.queue.ageing). Where some are left, the host is looked at again at the time given.
 
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
@@ -316,13 +320,13 @@ class RedisQueue:
         return leased
 
     def depth(self, queue_key: QueueKey) -> Depth:
-        """How much is queued, leased and delayed, and what is served next of each priority."""
+        """Count what is queued, leased, delayed and deferred; tell what is served next."""
         return self.depths((queue_key,))[0]
 
     def depths(self, queues: Sequence[QueueKey]) -> list[Depth]:
-        """:meth:`depth` of many lanes in one round trip.
+        """Get :meth:`depth` of many queues, many a round trip; each is of one moment.
 
-        Where a part of the store is away, its lanes' are ``away``; where all of it is this fails.
+        Where a node of a cluster is away, its queues' are ``away``; where all are this fails.
         """
         if not queues:
             return []
@@ -334,7 +338,7 @@ class RedisQueue:
         ]
 
     def loads(self, queues: Sequence[QueueKey], now: datetime) -> list[Load]:
-        """What many lanes have for whoever asks now, in one round trip; ``away`` as of depths."""
+        """Count what many queues have for a lease now, many a round trip."""
         if not queues:
             return []
         asked = to_ms(now), LOOKED_AT
@@ -346,7 +350,7 @@ class RedisQueue:
         ]
 
     def rates(self, queue_key: QueueKey, now: datetime) -> tuple[Rates, Rates]:
-        """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
+        """Return submitted and processed requests a second, over the last 1, 5 and 60."""
         second = to_ms(now) // 1000
         submitted, processed = self._counts(queue_key)
         return rates(submitted, second), rates(processed, second)
@@ -354,20 +358,20 @@ class RedisQueue:
     def per_second(
         self, queue_key: QueueKey, now: datetime
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Submitted and processed counts by epoch second; a second without any is missing."""
+        """Return submitted and processed counts by epoch second; an empty second is missing."""
         second = to_ms(now) // 1000
         submitted, processed = self._counts(queue_key)
         return full_minute(submitted, second), full_minute(processed, second)
 
     def add_phases(self, queue_key: QueueKey, seconds: Mapping[str, float]) -> None:
-        """Add to the lane's account of where workers spend their time."""
+        """Add to the biz's account of where workers spend their time."""
         if not seconds:
             return
         amounts = [argument for pair in seconds.items() for argument in pair]
         self._redis.once(_ADD_PHASES, (redis_keys(queue_key).phases,), PHASES_TTL_SECONDS, *amounts)
 
     def phases(self, queue_key: QueueKey) -> dict[str, float]:
-        """That account, in seconds by phase."""
+        """Return that account, in seconds by phase."""
         (found,) = several(self._redis.together(("HGETALL", redis_keys(queue_key).phases)), 1)
         with self._redis.translated():
             return {name.decode(): float(spent) for name, spent in _mapping(found).items()}
@@ -384,7 +388,7 @@ class RedisQueue:
             )
 
     def _ageing(self, ageing: Ageing) -> tuple[str | int | float, ...]:
-        """How priorities age, and by which clock."""
+        """Return how priorities age, and by which clock."""
         clock = "" if self._clock is None else to_ms(self._clock())
         most = kept(ageing.beta, ageing.clamp)
         return ageing.interval_ms, ageing.beta, log2(ageing.clamp), most, clock
@@ -408,13 +412,13 @@ class RedisQueue:
 
 
 def _deferral(queue_key: QueueKey) -> tuple[str, str, str, str]:
-    """Where what is leased becomes what is parked, and back."""
+    """Return the keys between which entries move when deferred and leased again."""
     keys = redis_keys(queue_key)
     return keys.leases, keys.parked, keys.parked_due, keys.parked_low
 
 
 def _in_place(queue_key: QueueKey, by: str) -> tuple[str, ...]:
-    """Where a lane's entries are, and in which order what is parked."""
+    """Return the keys of a queue's entries, and the order of what is deferred."""
     keys = redis_keys(queue_key)
     return keys.leases, keys.delayed, keys.parked, getattr(keys, by), *level_keys(queue_key)
 
@@ -453,7 +457,7 @@ def _depth(answer: list[object]) -> Depth:
 
 
 def _mapping(answer: object) -> dict[bytes, bytes]:
-    """A HASH as the driver hands it out; anything else is told apart where it is read."""
+    """Return a HASH as the driver hands it out; anything else is told apart where it is read."""
     if isinstance(answer, dict):
         return answer
     raise TypeError

@@ -1,9 +1,8 @@
-"""Filling a lane's queue from the truth after Redis has lost some or all of it (SPEC.md A5, D12).
+"""Rebuild of a queue from MongoDB after Redis has lost some of it; leases by worker.
 
-A fill goes on for many calls, and whoever does it may die or freeze in the middle. The nonce of the
-latest :meth:`RedisFilling.clear` decides: an earlier one's fills are refused from then on.
-
-Who holds what of a lane, on Redis: recovery and people ask (SPEC.md C5, D1).
+A rebuild takes many calls, and who does it may die or freeze in the middle. The nonce of the latest
+:meth:`RedisQueueRebuild.clear` decides: an earlier one's entries are refused from then on (SPEC.md
+A5, C5, D1, D12).
 """
 
 import re
@@ -22,7 +21,7 @@ from crawlfleet.requests.models import Entry, QueueEpoch, is_of
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read, spell
 
-_MARK: Final = Script("requests/queue/redis/mark")
+_MARK: Final = Script("requests/queue/redis/epoch")
 _CLEAR: Final = Script("requests/queue/redis/clear")
 _LIST_DEFERRED: Final = Script(
     "requests/queue/redis/list_deferred", "requests/queue/deferral_prelude"
@@ -40,13 +39,13 @@ _HOSTS: Final = 500
 
 
 class RedisQueueRebuild:
-    """A :class:`~crawlfleet.ports.QueueFilling`."""
+    """Rebuild a queue from what MongoDB has."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def mark(self, queue_key: QueueKey) -> QueueEpoch:
-        """Which server holds the queue now, and what was written there when it was filled.
+    def epoch(self, queue_key: QueueKey) -> QueueEpoch:
+        """Return which server holds the queue now, and the nonce of its last rebuild.
 
         The server is the run of its process and the history it writes, so that one which was a
         replica for a while and is promoted again is another.
@@ -61,10 +60,10 @@ class RedisQueueRebuild:
             return QueueEpoch(server=server, nonce=nonce, reached=int(reached) if reached else None)
 
     def clear(self, queue_key: QueueKey, nonce: str) -> None:
-        """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0.
+        """Drop what is queued, deferred and delayed (not what is leased); begin a rebuild at 0.
 
-        Each host has a list of its own, so those go first, some at a time. What is parked meanwhile
-        goes too: the filling begins when nothing is.
+        Each host has a list of its own, so those go first, some at a time. What is deferred
+        meanwhile goes too: the rebuild begins when nothing is.
         """
         keys = redis_keys(queue_key)
         index = (keys.parked, keys.parked_due, keys.parked_low)
@@ -81,7 +80,7 @@ class RedisQueueRebuild:
             whole(self._redis.again(_DROP_DEFERRED, (*index, *lists), *hosts))
 
     def fill(self, queue_key: QueueKey, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
-        """Append, oldest first of each priority, and note how far this has come.
+        """Append, oldest first of each priority, and note how far the rebuild has come.
 
         False: another has begun anew.
         """
@@ -93,7 +92,7 @@ class RedisQueueRebuild:
     def fill_delayed(
         self, queue_key: QueueKey, nonce: str, entries: Sequence[tuple[Entry, datetime]]
     ) -> bool:
-        """The same for what waits for its time; what a worker has delayed meanwhile stays."""
+        """Append what waits for its time; what a worker has delayed meanwhile stays."""
         keys = redis_keys(queue_key)
         answer = self._redis.again(
             _FILL_DELAYED,
@@ -105,7 +104,7 @@ class RedisQueueRebuild:
         return whole(answer) == 1
 
     def filled(self, queue_key: QueueKey, nonce: str) -> bool:
-        """The queue is complete; True also if this nonce had completed it before."""
+        """Note that the queue is whole; True also if this nonce had noted it before."""
         return whole(self._redis.again(_FILLED, (redis_keys(queue_key).filled,), nonce)) == 1
 
 
@@ -117,10 +116,11 @@ _RELIST: Final = Script("requests/queue/redis/relist")
 
 
 class RedisLeaseBook:
-    """A :class:`~crawlfleet.ports.LeaseBook`.
+    """List leases by worker; costs grow with what is leased, not with what is queued.
 
-    Leases are read in steps, between which others work: what is leased or finished meanwhile may
-    be missing or there, what is leased throughout is there.
+    A token begins with its worker's id (requests.models). Leases are read in steps, between which
+    others work: what is leased or finished meanwhile may be missing or there, what is leased
+    throughout is there.
 
     Args:
         connection: The stage's Redis.
@@ -132,7 +132,7 @@ class RedisLeaseBook:
         self._length = step
 
     def leases(self, queue_key: QueueKey, worker: str | None = None) -> list[tuple[str, Entry]]:
-        """Leased entries with their tokens: of one worker, or of all."""
+        """List leased entries with their tokens: of one worker, or of all."""
         pattern = "*" if worker is None else f"{_literally(worker)}.*"
         members: dict[bytes, None] = {}
         cursor, *found = self._step(queue_key, b"0", pattern)
@@ -163,7 +163,7 @@ class RedisLeaseBook:
             whole(self._redis.again(_RELIST, keys, token, to_ms(until), spell(entries)))
 
     def _step(self, queue_key: QueueKey, cursor: bytes, pattern: str) -> list[bytes]:
-        """The cursor of the next step, 0 after the last one, then what was found.
+        """Return the cursor of the next step, 0 after the last one, then what was found.
 
         Raises:
             StoreUnavailableError: the step leads nowhere, so what answers is no Redis.
@@ -183,5 +183,5 @@ class RedisLeaseBook:
 
 
 def _literally(worker: str) -> str:
-    """The worker's id in a glob pattern."""
+    """Escape the worker's id for a glob pattern."""
     return re.sub(r"([\\*?\[\]^-])", r"\\\1", worker)

@@ -1,7 +1,4 @@
-"""What lies ahead of the workers, on Redis: many lanes a round trip.
-
-Many lanes at a glance, on Redis: one script a lane, some hundreds of lanes a round trip.
-"""
+"""Samples and overviews of many queues on Redis: one script a queue, many a round trip."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,14 +24,14 @@ from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.queue.stats import QueueWork
 
-_QUEUE_WORK: Final = Script("requests/queue/redis/outlook", "requests/queue/levels_prelude")
-_SAMPLE_QUEUE: Final = Script("requests/queue/redis/glimpse", "requests/queue/levels_prelude")
+_QUEUE_WORK: Final = Script("requests/queue/redis/work", "requests/queue/levels_prelude")
+_SAMPLE_QUEUE: Final = Script("requests/queue/redis/sample_queue", "requests/queue/levels_prelude")
 #: Figures of an answer before the hosts.
 _FIGURES: Final = 8
 
 
 class RedisQueueSampler:
-    """A :class:`~crawlfleet.ports.Outlook`."""
+    """Sample what lies ahead of the workers in queues."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
@@ -42,9 +39,9 @@ class RedisQueueSampler:
     def works(
         self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
     ) -> list[QueueWork]:
-        """What lies ahead in each lane; each is seen in one moment.
+        """Count what lies ahead in each queue; each is of one moment.
 
-        In a lane whose node of a cluster is away nobody can do anything now.
+        In a queue whose node of a cluster is away nobody can do anything now.
         """
         if not queues:
             return []
@@ -58,7 +55,7 @@ class RedisQueueSampler:
             ]
 
     def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:
-        """Up to ``count`` entries of the queue; what is no entry is left out."""
+        """List up to ``count`` entries of the queue; what is no entry is left out."""
         if count < 1:
             return []
         found: list[Entry] = []
@@ -104,7 +101,7 @@ _WAITING_HOSTS: Final = Script("requests/queue/redis/waiting_hosts")
 
 
 class RedisOverview:
-    """A :class:`~crawlfleet.ports.Overview`."""
+    """Read rates and waiting hosts of all queues, for the monitor."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
@@ -112,10 +109,10 @@ class RedisOverview:
     def counts(
         self, queues: Sequence[QueueKey]
     ) -> list[tuple[dict[int, int], dict[int, int]] | None]:
-        """Submitted and processed counts by epoch second, for queue.rates.KEPT_SECONDS at least.
+        """Count what was submitted and processed by epoch second, for ``KEPT_SECONDS`` at least.
 
-        The present second is among them; it is not over yet. None for a lane whose part of the
-        store is away, where others are not.
+        The present second is among them; it is not over yet. None for a queue whose node of a
+        cluster is away, where others are not.
         """
         keys = [(of.submitted, of.processed) for of in map(redis_keys, queues)]
         answers = self._for_each(_COUNTS, keys)
@@ -123,9 +120,10 @@ class RedisOverview:
             return [None if _is_away(answer) else _counts(answer) for answer in answers]
 
     def waiting_hosts(self, queues: Sequence[QueueKey], limit: int) -> list[list[DeferredHost]]:
-        """Of each lane up to ``limit`` hosts that something waits for, the last due first.
+        """List up to ``limit`` hosts of each queue that entries wait for, the last due first.
 
-        What waits longest is what its host asked to be left alone for. None of a lane that is away.
+        What waits longest is what its host asked to be left alone for. None of a queue that is
+        away.
         """
         if limit < 1:
             return [[] for _ in queues]

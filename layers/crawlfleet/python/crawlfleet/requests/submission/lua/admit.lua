@@ -1,10 +1,10 @@
--- admit: whether a lane takes more now; what is taken counts towards its rate.
+-- admit: whether a biz takes more now; what is taken counts towards its rate.
 -- KEYS[1] intake       STRING  epoch us at which the rate's bucket is full again
 -- KEYS[2] leases       ZSET    token:entry -> epoch ms at which the lease ends
 -- KEYS[3] delayed      ZSET    entry -> epoch ms at which it is due
 -- KEYS[4] parked       HASH    host -> what waits for it, * -> count of all
 -- KEYS[5..15]          LIST    entries of priority 0 to 10
--- KEYS[16..]           the same 14, from the leases on, of each other lane of the biz
+-- KEYS[16..]           the same 14, from the leases on, of each other queue of the biz
 -- ARGV[1] count        how many more
 -- ARGV[2] max backlog  how many there may be
 -- ARGV[3] per second   the rate, or empty for none
@@ -15,7 +15,7 @@
 --
 -- The rate is GCRA: each request pushes the moment at which the bucket is full again by one interval.
 -- A batch that is larger than what may come at once, or than the backlog, is taken when the bucket,
--- or the lane, is empty of others: it would be refused for ever otherwise.
+-- or the biz, is empty of others: it would be refused for ever otherwise.
 -- A clock other than the server's may differ from it by this before a limit is forgotten too early.
 local MARGIN_MS = 60000
 -- No wait is longer.

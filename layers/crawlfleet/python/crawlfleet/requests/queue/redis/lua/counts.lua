@@ -1,4 +1,4 @@
--- counts: what was submitted to a lane and processed of it lately.
+-- counts: what was submitted to a biz and processed of it lately.
 -- KEYS[1] submitted   HASH  epoch second -> how many
 -- KEYS[2] processed   HASH  epoch second -> how many
 -- reply   {{second, how many, second...} as text, the same of the processed}

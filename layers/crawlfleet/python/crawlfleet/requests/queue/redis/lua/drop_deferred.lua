@@ -1,4 +1,4 @@
--- drop_deferred: what waits at some places (requests.queue.deferral) is dropped.
+-- drop_deferred: what waits at some places (requests.queue.ageing) is dropped.
 -- KEYS[1] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
 -- KEYS[2] parked_due  ZSET  place -> epoch ms at which it is looked at
 -- KEYS[3] parked_low  ZSET  place -> least ts of its list

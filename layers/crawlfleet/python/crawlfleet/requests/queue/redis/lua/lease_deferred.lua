@@ -15,7 +15,7 @@
 -- reply   of each host the leased entries, one JSON object a line
 --
 -- What the token holds already is not handed to it a second time; SPARE bounds what that may cost.
--- The ticks of a host are made up from its oldest head, see requests.queue.deferral.
+-- The ticks of a host are made up from its oldest head, see requests.queue.ageing.
 local SPARE = 1000
 local FIRST, FIRST_HOST = 5, 8
 even_when_full(KEYS[1])

@@ -7,7 +7,7 @@
 -- reply   {how many places, place, count, epoch ms as text, place...}
 --
 -- Hosts that the sets have lost are due, and what waits is counted anew. Of one that the HASH has
--- lost at least one entry waits: whoever leases that finds out.
+-- lost at least one entry waits: a lease finds out.
 local every = redis.call('HLEN', KEYS[1])
 local counted = redis.call('HEXISTS', KEYS[1], '*')
 local hosts = every - counted

@@ -1,4 +1,4 @@
--- load: how much work a lane has for whoever asks now.
+-- load: how much work a queue has for a lease now.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2] delayed     ZSET  entry -> epoch ms at which it is due
 -- KEYS[3] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
@@ -41,7 +41,7 @@ if #places > 0 then
     reply[at[host]] = reply[at[host]] + tonumber(string.match(figures or '', '^%d+') or 1)
   end
 end
--- Whoever looks finds those again.
+-- The next look finds those again.
 local lost = redis.call('HLEN', KEYS[3]) - 1 - redis.call('ZCARD', KEYS[4])
 for _ = 1, math.min(lost, ARGV[2] - #places) do
   reply[4], reply[#reply + 1] = reply[4] + 1, 1

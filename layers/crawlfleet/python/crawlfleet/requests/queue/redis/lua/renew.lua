@@ -1,4 +1,4 @@
--- renew: a worker that is still at it gets more time for the entries that it still holds.
+-- renew: the lease of the entries that the token still holds is extended.
 -- KEYS[1] leases   ZSET  token:entry -> epoch ms at which the lease ends
 -- ARGV[1] token    whose lease it is
 -- ARGV[2] until    epoch ms at which it shall end

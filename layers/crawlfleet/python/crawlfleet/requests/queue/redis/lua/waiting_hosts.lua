@@ -1,4 +1,4 @@
--- waiting_hosts: some places (requests.queue.deferral) at which entries of a lane wait, those looked at last first.
+-- waiting_hosts: some places (requests.queue.ageing) of a queue at which entries wait, those due last first.
 -- KEYS[1] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
 -- KEYS[2] parked_due  ZSET  place -> epoch ms at which it is looked at
 -- ARGV[1] count       of places at most

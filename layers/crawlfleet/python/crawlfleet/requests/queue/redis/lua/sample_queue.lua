@@ -1,4 +1,4 @@
--- glimpse: some entries of the queue, from its whole length; they stay where they are.
+-- sample_queue: some entries of the queue, from its whole length; they stay where they are.
 -- KEYS[1..11]    LIST  entries of priority 0 to 10, served from the tail
 -- ARGV[1] count  of entries, at most
 -- reply   entries, those of the highest priority first, of each the one to be served next

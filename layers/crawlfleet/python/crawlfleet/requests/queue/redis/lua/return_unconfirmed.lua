@@ -1,4 +1,4 @@
--- disclaim: what a lease has moved of which nobody got the answer returns to where it is served next.
+-- return_unconfirmed: what a lease moved whose answer was lost returns to where it is served next.
 -- KEYS[1] leases  ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2..12]     LIST  entries of priority 0 to 10, served from the tail
 -- ARGV[1] token   whose lease it would be

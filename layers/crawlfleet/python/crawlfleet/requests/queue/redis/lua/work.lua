@@ -1,4 +1,4 @@
--- outlook: what lies ahead of the workers in a lane.
+-- work: what lies ahead of the workers in a queue.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2] delayed     ZSET  entry -> epoch ms at which it is due
 -- KEYS[3] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
@@ -8,9 +8,9 @@
 -- ARGV[1] now         epoch ms
 -- ARGV[2] soon        epoch ms
 -- ARGV[3] sample      how many places of hosts are named, at most
--- reply   {what a lease would find in the queue, leased, due by soon, parked as text, places, those
+-- reply   {what a lease would find in the queue, leased, due by soon, deferred as text, places, those
 --          due by soon, of each priority the entry to be served next as lines, the least ts of what
---          is parked or nil, place, how many wait there, place...}
+--          is deferred or nil, place, how many wait there, place...}
 local heads = {}
 for level = 0, LEVELS - 1 do
   heads[#heads + 1] = redis.call('LINDEX', KEYS[6 + level], -1) or nil
