@@ -22,9 +22,9 @@ from crawlfleet.kernel.errors import (
     UnknownTenantError,
 )
 from crawlfleet.sdk.address import Address, find_address
-from crawlfleet.sdk.calls import Pages
+from crawlfleet.sdk.calls import Changed, Pages
 from crawlfleet.sdk.client import Client
-from crawlfleet.sdk.dead_letters import Changed, DeadLetters
+from crawlfleet.sdk.dead_letters import DeadLetters
 from crawlfleet.sdk.entries import Entry, Submitted
 from crawlfleet.sdk.errors import (
     ApiError,

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -201,3 +201,82 @@ class Pages(Generic[ItemT]):
         if len(self._seen) > self._remembered:
             self._seen.popitem(last=False)
         return True
+
+
+#: Called with how many are changed so far, and of how many where that is known.
+Progress = Callable[[int, int | None], None]
+
+#: Things that one call changes at most.
+CHANGES: Final = 1_000
+#: Entries of one page.
+PAGE_SIZE: Final = 500
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The count of a replay or a purge of many.
+
+    ``skipped`` were meant but too old to be worked on: submit those anew. ``more`` says that a
+    ``limit`` ended it; ``cursor`` is where another call goes on.
+    """
+
+    count: int
+    skipped: int = 0
+    cursor: str | None = None
+    more: bool = False
+
+
+class Selection(Calls):
+    """The entries of a list that a filter selects; changed call by call, until none is left."""
+
+    #: Singular of the entries, for messages.
+    noun: ClassVar[str]
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        path: str,
+        given: dict[str, str | int],
+        page_size: int,
+    ) -> None:
+        super().__init__(transport, clock)
+        self._path = path
+        self._filter = given
+        self._params = parameters(**given, limit=page_size)
+
+    def _change(
+        self,
+        verb: str,
+        kind: type[Any],
+        limit: int | None,
+        cursor: str | None,
+        progress: Progress | None,
+        *,
+        everything: bool,
+        **fields: str,
+    ) -> Changed:
+        """Call from one cursor to the next, up to the end or the limit.
+
+        Raises:
+            InvalidRequestError: there is no filter, and nothing says everything.
+        """
+        if everything == bool(self._filter):
+            message = f"is empty: say everything=True if every {self.noun} is meant"
+            if everything:
+                message = f"is given: everything=True would mean every {self.noun}"
+            raise InvalidRequestError.of("filter", message)
+        scope: dict[str, object] = {"all": True} if everything else {"filter": self._filter}
+        count = skipped = 0
+        while True:
+            most = CHANGES if limit is None else min(CHANGES, limit - count)
+            place = {} if cursor is None else {"cursor": cursor}
+            body = {**scope, **fields, "limit": most, **place}
+            done = self._post(f"{self._path}/{verb}", body, kind, [])
+            count += done.count
+            skipped += done.skipped
+            if progress is not None:
+                progress(count, limit)
+            ended = not done.more or done.cursor in {None, cursor}
+            if ended or (limit is not None and count >= limit):
+                return Changed(count=count, skipped=skipped, cursor=done.cursor, more=done.more)
+            cursor = done.cursor

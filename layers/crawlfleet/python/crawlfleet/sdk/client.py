@@ -9,10 +9,9 @@ from crawlfleet.sdk.dead_letters import DeadLetterCalls
 from crawlfleet.sdk.fleet import FleetCalls
 from crawlfleet.sdk.jobs import JobCalls
 from crawlfleet.sdk.requests import RequestCalls
-from crawlfleet.sdk.rules import RuleCalls
 from crawlfleet.sdk.schedules import ScheduleCalls
 from crawlfleet.sdk.seeds import SeedCalls
-from crawlfleet.sdk.spiders import SpiderCalls
+from crawlfleet.sdk.spiders import RuleCalls, SpiderCalls
 from crawlfleet.sdk.submission import SubmissionCalls
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
 

@@ -8,10 +8,19 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
-from crawlfleet.sdk.calls import Calls, Pages, moment_of, parameters, path_of
-from crawlfleet.sdk.dead_letters import CHANGES, PAGE_SIZE, Changed, Progress, change_all
+from crawlfleet.sdk.calls import (
+    CHANGES,
+    PAGE_SIZE,
+    Calls,
+    Changed,
+    Pages,
+    Progress,
+    Selection,
+    moment_of,
+    parameters,
+    path_of,
+)
 from crawlfleet.sdk.entries import BATCH_ENTRIES, Prepared, batches, prepare
-from crawlfleet.sdk.transport import Clock, Transport
 from crawlfleet.wire import ProblemDocument
 from crawlfleet.wire.seeds import (
     OfferAnswer,
@@ -46,24 +55,17 @@ class SeedOffer(msgspec.Struct, frozen=True, kw_only=True):
         return not self.accepted and self.error is None
 
 
-class Seeds(Calls):
-    """The seeds that a filter means; iterate for them, in the order of segment and key."""
+class Seeds(Selection):
+    """The seeds of a filter; iterate for them, in the order of segment and key."""
 
-    def __init__(
-        self, transport: Transport, clock: Clock, biz: str, meant: dict[str, str], page_size: int
-    ) -> None:
-        super().__init__(transport, clock)
-        self._path = path_of(biz, "seeds")
-        self._meant = meant
-        self._page_size = page_size
+    noun = "seed"
 
     def __iter__(self) -> Iterator[Seed]:
         return self.pages()
 
     def pages(self, cursor: str | None = None) -> Pages[Seed]:
-        """The same iterator with its ``cursor``, to take it up again elsewhere."""
-        params = {**self._meant, **parameters(limit=self._page_size)}
-        return self._pages(self._path, SeedsPage, params, cursor)
+        """Return an iterator with a ``cursor``, by which another one goes on elsewhere."""
+        return self._pages(self._path, SeedsPage, self._params, cursor)
 
     def release(
         self,
@@ -78,7 +80,7 @@ class Seeds(Calls):
         Raises:
             InvalidRequestError: there is no filter, and nothing says everything.
         """
-        return self._change("release", limit, cursor, progress, everything=everything)
+        return self._change("release", Changed, limit, cursor, progress, everything=everything)
 
     def forget(
         self,
@@ -93,28 +95,7 @@ class Seeds(Calls):
         Raises:
             InvalidRequestError: there is no filter, and nothing says everything.
         """
-        return self._change("forget", limit, cursor, progress, everything=everything)
-
-    def _change(
-        self,
-        verb: str,
-        limit: int | None,
-        cursor: str | None,
-        progress: Progress | None,
-        *,
-        everything: bool,
-    ) -> Changed:
-        if everything == bool(self._meant):
-            message = "is empty: say everything=True if every seed is meant"
-            if everything:
-                message = "is given: everything=True would mean every seed"
-            raise InvalidRequestError.of("filter", message)
-        scope: dict[str, object] = {"all": True} if everything else {"filter": self._meant}
-
-        def ask(place: dict[str, str | int]) -> Changed:
-            return self._post(f"{self._path}/{verb}", {**scope, **place}, Changed, [])
-
-        return change_all(ask, cursor, limit, progress)
+        return self._change("forget", Changed, limit, cursor, progress, everything=everything)
 
 
 class SeedCalls(Calls):
@@ -185,8 +166,8 @@ class SeedCalls(Calls):
                 print(seed.url, seed.why)
             failed.release()
         """
-        meant = parameters(segment=segment, state=state)
-        return Seeds(self._transport, self._clock, biz, meant, page_size)
+        given: dict[str, str | int] = {**parameters(segment=segment, state=state)}
+        return Seeds(self._transport, self._clock, path_of(biz, "seeds"), given, page_size)
 
     def seed_totals(self, biz: str) -> tuple[SegmentTotals, ...]:
         """How many seeds the newest segments have in each state, the newest first."""

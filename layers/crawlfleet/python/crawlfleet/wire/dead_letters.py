@@ -81,6 +81,11 @@ class ReplayedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     more: bool = False
 
+    @property
+    def count(self) -> int:
+        """How many were replayed."""
+        return self.replayed
+
 
 class PurgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The count of a purge. ``more``: there may be others; ask again with this ``cursor``."""
@@ -89,3 +94,8 @@ class PurgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     cursor: str | None = None
     more: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many were removed."""
+        return self.purged
