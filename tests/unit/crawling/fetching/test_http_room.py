@@ -56,7 +56,7 @@ def test_the_oldest_body_goes_beyond_what_there_is_so_that_somebody_ends():
             await oldest.grow(10 * STEP_BYTES, NEVER)
             await turns()
             assert (waiting.done(), room.free) == (False, -9 * STEP_BYTES)
-            oldest.__exit__(None, None, None)
+            room.leave(oldest)
             await waiting
             return other.held, room.free
 

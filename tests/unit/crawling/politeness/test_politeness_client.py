@@ -308,7 +308,7 @@ def test_a_timeline_reports_what_a_request_waits_for():
 def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_counts_as_no_overload(world):
     mine = client(world)
     error = ConnectFailedError("while asking for robots.txt: refused")
-    error.__cause__ = RobotsUnknownError("could not be had")
+    error.__cause__ = RobotsUnknownError("could not be fetched")
 
     mine.saw(KEY, 0.0, error)
 

@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
@@ -307,18 +308,16 @@ class RedisSessions:
             whole(self._redis.again(_KEEP_COOKIES, (key,), cookies, self._seconds))
 
 
+@dataclass(slots=True, eq=False)
 class OpenJar:
     """A jar in use. ``exchanged_at`` is in the loop's time; ``loading`` ends when it is usable."""
 
-    __slots__ = ("exchanged_at", "jar", "job", "loading", "lock", "queue_key")
-
-    def __init__(self, queue_key: QueueKey, job: str) -> None:
-        self.queue_key = queue_key
-        self.job = job
-        self.jar = Jar()
-        self.exchanged_at = float("-inf")
-        self.loading: asyncio.Task[None] | None = None
-        self.lock = asyncio.Lock()
+    queue_key: QueueKey
+    job: str
+    jar: Jar = field(default_factory=Jar)
+    exchanged_at: float = float("-inf")
+    loading: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Jars:

@@ -9,6 +9,7 @@ import io
 import ipaddress
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
@@ -69,34 +70,23 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Download:
     """One download from its first hop to its end; waits between hops do not count as its time.
 
     ``before`` are the seconds of the hops before this one.
     """
 
-    __slots__ = (
-        "_began", "_clock", "before", "conditional", "jar", "limits", "redirects", "route", "trail"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        limits: FetchLimits,
-        route: ProxyRoute | None,
-        jar: OpenJar | None,
-        *,
-        conditional: bool,
-        sample_seconds: float,
-    ) -> None:
-        self.limits = limits
-        self.route = route
-        self.jar = jar
-        self.conditional = conditional
-        self.trail = Trail(sample_seconds)
-        self.redirects: list[str] = []
-        self.before = self._began = 0.0
-        # The event loop's clock, which its time-outs use as well.
-        self._clock = asyncio.get_running_loop().time
+    limits: FetchLimits
+    route: ProxyRoute | None
+    jar: OpenJar | None
+    conditional: bool
+    trail: Trail
+    redirects: list[str] = field(default_factory=list)
+    before: float = 0.0
+    _began: float = 0.0
+    # The event loop's clock, which its time-outs use as well.
+    _clock: Callable[[], float] = field(default_factory=lambda: asyncio.get_running_loop().time)
 
     def go_on(self) -> None:
         """Begin a hop."""
@@ -212,11 +202,11 @@ class AiohttpFetcher:
         if limits.cookies and fetch_context.job is not None and fetch_context.queue_key is not None:
             jar = await self._jars.open(fetch_context.queue_key, fetch_context.job)
         download = Download(
-            limits,
-            route,
-            jar,
+            limits=limits,
+            route=route,
+            jar=jar,
             conditional=bool(fetch_context.validators),
-            sample_seconds=self._sample_seconds,
+            trail=Trail(self._sample_seconds),
         )
         try:
             while True:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -93,14 +94,12 @@ MAX_PROXIES: Final = 1_000
 _MAX_POOLS: Final = 256
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
     """One proxy: its URL without credentials, and the header that holds them."""
 
-    __slots__ = ("authorization", "url")
-
-    def __init__(self, url: URL, authorization: str | None) -> None:
-        self.url = url
-        self.authorization = authorization
+    url: URL
+    authorization: str | None
 
     def __repr__(self) -> str:
         return "Proxy(...)"

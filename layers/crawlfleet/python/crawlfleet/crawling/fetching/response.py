@@ -7,9 +7,10 @@ fails, bounded too, for its dead letter (SPEC.md H6).
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import aiohttp
 
@@ -33,9 +34,15 @@ class BodyRoom:
         self._holders: dict[Share, None] = {}
         self._queue: OrderedDict[Share, tuple[int, asyncio.Future[None]]] = OrderedDict()
 
-    def share(self) -> "Share":
-        """Make a body's part of the room, a context manager; empty until it is grown."""
-        return Share(self)
+    @contextmanager
+    def share(self) -> Iterator["Share"]:
+        """Lend a body its part of the room; empty until it is grown."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            if share.held:
+                self.leave(share)
 
     @property
     def free(self) -> int:
@@ -109,18 +116,6 @@ class Share:
             count = -(-(size - self.held) // STEP_BYTES) * STEP_BYTES
             async with asyncio.timeout_at(deadline):
                 await self._room.take(self, count)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.held:
-            self._room.leave(self)
 
 
 #: The longest wait for the beginning of an error page, where the biz allows it.

@@ -53,8 +53,7 @@ class _Host:
     __slots__ = ("blocked", "next_at", "permits", "running", "slots")
 
     def __init__(self) -> None:
-        self.permits = 1
-        self.running = 0
+        self.permits, self.running = 1, 0
         #: Nothing begins before: late slots keep their distance.
         self.next_at = 0.0
         #: Requests that have a slot and have not begun.

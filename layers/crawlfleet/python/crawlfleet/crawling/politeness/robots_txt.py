@@ -1,21 +1,21 @@
-"""What a site's robots.txt allows (RFC 9309), at a bounded cost whatever the file is.
+"""Read what a site's robots.txt allows (RFC 9309), at a bounded cost whatever the file is.
 
-Matching is protego's. Which group is ours is told here, before anything is parsed: protego adds
-each rule to each agent of its group, and a file of 90 KiB that names thousands of agents before
+protego matches the rules. Our group is found here, before anything is parsed: protego adds each
+rule to each agent of its group, and a file of 90 KiB that names thousands of agents before
 thousands of rules would keep it busy for half a minute.
 
 =====================  ===================================================  ======
 answer                 means                                                kept
 =====================  ===================================================  ======
 200 to 299             what the file says                                   24 h
-300 to 399             nowhere after five hops: everything is allowed       24 h
+300 to 399             no end after five hops: everything is allowed        24 h
 400 to 499, not 429    there is none: everything is allowed                 24 h
-429, 500 and beyond    not known now: nothing is asked for until it is      5 min
+429, 500 and beyond    unknown: nothing is asked for until it is known      5 min
 none                   the same                                             1 min
 =====================  ===================================================  ======
 
-The standard lets a crawler take a file that has not answered for 30 days for one that is not there.
-We do not: requests do not live that long by default, and a site in trouble is not one that agrees.
+The standard lets a crawler ignore a file that was unavailable for 30 days. We do not: requests do
+not live that long by default, and an unavailable site has not agreed.
 """
 
 import re
@@ -33,7 +33,7 @@ from crawlfleet.config.documents.policies import Politeness
 from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
 
 #: A group with more rules, or more wildcards, is not searched for each page: 10,000 plain rules
-#: cost 5 ms a page and 1,000 wildcards 10 ms on the longest URLs. It is taken to allow nothing.
+#: cost 5 ms a page and 1,000 wildcards 10 ms on the longest URLs. It allows nothing.
 MAX_RULES: Final = 10_000
 MAX_WILDCARDS: Final = 1_000
 #: No URL that is crawled is longer, so no longer rule matters.
@@ -43,32 +43,32 @@ _DAY_SECONDS: Final = 86_400.0
 _TROUBLE_SECONDS: Final = 300.0
 _SILENCE_SECONDS: Final = 60.0
 
-#: What protego takes for these fields, misspelled or without a colon, is taken for them here.
+#: These fields as protego accepts them, misspelled or without a colon.
 _AGENT: Final = re.compile(r"user[ -]?agent(?:\s*:|\s)\s*(.*)", re.IGNORECASE)
 _RULE: Final = re.compile(
     r"(?:allow|disallow|dissallow|dissalow|disalow|diasllow|disallaw|crawl[ -]delay)"
     r"(?:\s*:|\s)\s*(.*)",
     re.IGNORECASE,
 )
-#: These stand outside all groups.
+#: These belong to no group.
 _SITE_WIDE: Final = re.compile(r"(?:site-?maps?|host)(?:\s*:|\s)", re.IGNORECASE)
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]*")
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
 _NOT_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 
-#: The agent under whose name protego is given the rules that are ours.
+#: The agent under which protego gets our rules.
 _OURS: Final = "*"
-#: What a parsed rule takes, in bytes, about.
+#: The memory of a parsed rule, in bytes, about.
 _RULE_BYTES: Final = 600
-#: Products whose rules of one site are kept parsed.
+#: Products whose parsed rules of one site are kept.
 _PRODUCTS: Final = 4
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a page may be asked for. ``why`` is for people; empty where it may.
+    """Whether a page may be asked for; if not, ``why``, for people.
 
-    ``unknown`` is that it is not known now, so it may not, but later it may be. ``unreached`` is
-    what kept the site from being connected to then, where that is why: the error's kind and text.
+    ``unknown`` means not now, but maybe later; ``unreached`` is the kind and text of the error of
+    connecting, where that is the reason.
     """
 
     allowed: bool
@@ -81,7 +81,7 @@ _ALLOWED: Final = Verdict(allowed=True)
 
 
 class _Rules(msgspec.Struct, frozen=True):
-    """The group of one product: None where it has too many rules."""
+    """The parsed group of one product: None where it has too many rules."""
 
     parsed: Protego | None
     delay: float | None
@@ -89,11 +89,11 @@ class _Rules(msgspec.Struct, frozen=True):
 
 
 class SiteRules:
-    """What a site's file says, to whatever product asks. Threads may share it.
+    """The rules of a site, for any product. Threads may share it.
 
     Args:
         origin: The site, as :func:`origin_of` spells it.
-        copy: Its file as it was fetched.
+        copy: Its file.
     """
 
     def __init__(self, origin: str, copy: RobotsCopy) -> None:
@@ -108,14 +108,14 @@ class SiteRules:
 
     @property
     def weight(self) -> int:
-        """About how many bytes this takes at most, its rules parsed for one product."""
+        """The bytes of memory it takes at most, about, its rules parsed for one product."""
         rules = min(self._text.count("\n") + 1, MAX_RULES) if self._text else 0
         return 1_000 + 2 * len(self._text) + rules * _RULE_BYTES
 
     def verdict(self, url: str, product: str) -> Verdict:
-        """Whether ``product`` may ask for a page of this site."""
+        """Decide whether ``product`` may ask for a page of this site."""
         if _trouble(self._status):
-            said = f"answered {self._status}" if self._status else "could not be had"
+            said = f"answered {self._status}" if self._status else "could not be fetched"
             why = f"{self.origin}/robots.txt {said}: nothing is asked for until it can be read"
             return Verdict(allowed=False, unknown=True, why=why, unreached=self._unreached)
         if not self._text:
@@ -132,7 +132,7 @@ class SiteRules:
         return Verdict(allowed=False, why=why)
 
     def crawl_delay(self, product: str) -> float | None:
-        """Seconds between two requests that the site asks for, or None."""
+        """Get the seconds between two requests that the site asks for, or None."""
         return self._of(product).delay if self._text else None
 
     def _of(self, product: str) -> _Rules:
@@ -141,7 +141,7 @@ class SiteRules:
 
 
 def product_of(politeness: Politeness, fetch: FetchLimits) -> str:
-    """The name that robots.txt files are asked for: the biz's, or its user agent's first word.
+    """Get the product that robots.txt is asked for: the biz's, or its user agent's first word.
 
     >>> product_of(Politeness(), FetchLimits(user_agent="Acme_Bot/2.1 (+https://acme.example)"))
     'Acme_Bot'
@@ -153,7 +153,7 @@ def product_of(politeness: Politeness, fetch: FetchLimits) -> str:
 
 
 def kept_seconds(copy: RobotsCopy) -> float:
-    """How long a copy is good for from when it was fetched."""
+    """Get the seconds for which a copy is valid after it was fetched."""
     if copy.status == 0:
         return _SILENCE_SECONDS
     return _TROUBLE_SECONDS if _trouble(copy.status) else _DAY_SECONDS
@@ -169,7 +169,7 @@ def _unreached(text: bytes) -> tuple[str, str] | None:
 
 
 def _text(body: bytes) -> str:
-    """The file as lines of text. What was cut off in the middle of a line ends before that."""
+    """Decode the file as lines of text, without a line that was cut off."""
     if len(body) >= MAX_BYTES:
         cut = body[:MAX_BYTES]
         body = cut[: max(cut.rfind(b"\n"), cut.rfind(b"\r")) + 1]
@@ -178,7 +178,7 @@ def _text(body: bytes) -> str:
 
 
 def _read(text: str, product: str) -> _Rules:
-    """The rules of the groups that name the product, or of those for all if none does (2.2.1)."""
+    """Parse the groups that name the product, or those for all if none does (2.2.1)."""
     own, others = _groups(text, product)
     lines = others if own is None else own
     if not lines:
@@ -193,7 +193,7 @@ def _read(text: str, product: str) -> _Rules:
 
 
 def _groups(text: str, product: str) -> tuple[list[str] | None, list[str]]:
-    """The lines of the product's groups, None if there is none, and those of the groups for all.
+    """Collect the lines of the product's groups, None without any, and of the groups for all.
 
     A group is agents, then rules; the next agent after a rule begins another one.
     """
@@ -229,9 +229,9 @@ def _groups(text: str, product: str) -> tuple[list[str] | None, list[str]]:
 
 
 def _line(parsed: Protego, url: str) -> str:
-    """The rule that forbids a page, as far as protego shows it; else the page's path.
+    """Find the rule that forbids a page, if this version of protego shows it; else the page's path.
 
-    There is no public name for it; that of this version of protego is taken if it is there.
+    protego has no public name for it.
     """
     try:
         from protego._utils import _quote_path
@@ -248,11 +248,11 @@ def _line(parsed: Protego, url: str) -> str:
 
 
 class RulesShelf:
-    """The rules of the sites that were asked for last, within a bound of memory. Not for threads.
+    """Keep the rules of the most recent sites within a bound of memory. Not for threads.
 
     Args:
-        max_bytes: What all of them may take together, about.
-        max_sites: How many there may be.
+        max_bytes: Of all sites together, about.
+        max_sites: How many sites.
     """
 
     def __init__(self, *, max_bytes: int = 32_000_000, max_sites: int = 2_000) -> None:
@@ -265,7 +265,7 @@ class RulesShelf:
         return len(self._sites)
 
     def get(self, origin: str, now_ms: int) -> SiteRules | None:
-        """The site's rules, unless they are too old by now or were never put here."""
+        """Get the site's rules, unless they are too old or unknown."""
         found = self._sites.get(origin)
         if found is None:
             return None
@@ -277,7 +277,7 @@ class RulesShelf:
         return rules
 
     def put(self, rules: SiteRules, until_ms: int) -> None:
-        """Keep a site's rules until then, or until there is no room for them."""
+        """Keep a site's rules until then, or until others need their room."""
         self._drop(rules.origin)
         self._sites[rules.origin] = (rules, until_ms)
         self._bytes += rules.weight
