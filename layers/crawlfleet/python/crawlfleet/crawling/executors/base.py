@@ -165,7 +165,7 @@ class UsedRule(NamedTuple):
 
 
 class Context:
-    """What the executor knows of the page beside itself.
+    """The page's circumstances, as an executor knows them.
 
     Attributes:
         url: Where redirects ended; what the page's links are relative to.

@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -160,15 +161,13 @@ def _number(decimal: Decimal, *, whole: bool) -> Read:
 
 
 def _boolean(cell: str) -> object:
-    value = BOOLEANS.get(cell.strip().lower())
-    if value is None:
+    if (value := BOOLEANS.get(cell.strip().lower())) is None:
         raise CellError(f"{cell[:_SHOWN]!r} is not a boolean")
     return value
 
 
 def _date(cell: str) -> object:
-    at = read_date(cell)
-    if at is None:
+    if (at := read_date(cell)) is None:
         raise CellError(f"{cell[:_SHOWN]!r} is not a date")
     return at.isoformat()
 
@@ -261,15 +260,11 @@ def find_delimiter(sample: str, quote: str | None) -> str:
 
 def _widths(lines: list[str], delimiter: str, quote: str | None) -> list[int]:
     widths: list[int] = []
-    rows = reader_of(lines, delimiter, quote, strict=False)
-    try:
-        for row in rows:
-            if row:
-                widths.append(len(row))
+    with suppress(csv.Error):  # what was read until then tells
+        for row in filter(None, reader_of(lines, delimiter, quote, strict=False)):
+            widths.append(len(row))
             if len(widths) >= _SAMPLE_ROWS:
                 break
-    except csv.Error:
-        pass  # what was read until here tells
     return widths
 
 
@@ -280,9 +275,6 @@ def reader_of(
     if quote is None:
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=strict)
     return csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=strict)
-
-
-_SAMPLE: Final = 65_536
 
 
 class CsvParameters(Parameters, frozen=True, kw_only=True):
@@ -326,13 +318,12 @@ class CsvFile(Executor[CsvParameters]):
                 yield self._bad(place, row)
                 continue
             cells = row
+            while len(cells) > width and not cells[-1]:
+                cells.pop()
             if len(cells) != width:
-                while len(cells) > width and not cells[-1]:
-                    cells.pop()
-                if len(cells) != width:
-                    why = f"has {len(cells)} cells where there are {width} columns"
-                    yield self._bad(place, why)
-                    continue
+                why = f"has {len(cells)} cells where there are {width} columns"
+                yield self._bad(place, why)
+                continue
             if placed is None:
                 yield dict(zip(table.titles, cells, strict=True))
                 continue
@@ -388,7 +379,7 @@ class _Table:
         if delimiter is None:
             sample = open_text(page, parameters.encoding)
             Lines(sample, context).skip(parameters.skip)
-            delimiter = find_delimiter(sample.read(_SAMPLE), parameters.quote)
+            delimiter = find_delimiter(sample.read(_SAMPLE_CHARACTERS), parameters.quote)
         self._lines = Lines(text, context)
         self._lines.skip(parameters.skip)
         self._reader = reader_of(self._lines, delimiter, parameters.quote)

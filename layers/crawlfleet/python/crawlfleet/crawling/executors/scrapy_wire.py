@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
 
-#: Bytes of a request, unless told otherwise.
+#: Bytes of a request, by default.
 MOST_BYTES: Final = 1_000_000
 _TAG: Final = "$"
 _DEEPEST: Final = 64

@@ -90,7 +90,7 @@ class Document:
         return parse_json(self.utf8)
 
     def structured(self, kind: Structured) -> list[Any]:
-        """The page's structured data of one kind."""
+        """Return the page's structured data of one kind."""
         if kind not in self._structured:
             from crawlfleet.crawling.extract.structured import structured_of
 

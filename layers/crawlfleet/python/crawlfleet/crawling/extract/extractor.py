@@ -72,7 +72,7 @@ class RuleExtractor:
 
         Raises:
             ExtractError: names the field (``items[3].offers[0].price``) that could not be read, or
-                ``page`` where the page as a whole was refused, or the rule's own mistake.
+                ``page`` where the page as a whole was refused, or the rule's own error.
         """
         return self.trial(rule, page, depth, meta)[0]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _NODE_UNITS: Final = 150
 #: Under this name the meter goes along with the evaluation.
 _METER: Final = "meter"
-#: The same for functions in filters, which are told nothing of the evaluation.
+#: The same for functions in filters, which know nothing of the evaluation.
 _metering: Final[ContextVar[Meter | None]] = ContextVar("metering", default=None)
 
 

@@ -68,7 +68,7 @@ SPECIAL: Final = (
 
 
 class Closing(NamedTuple):
-    """Which open elements the start of one ends: ``targets``, unless one of ``stops`` is inside.
+    """The open elements that the start of one ends: ``targets``, unless one of ``stops`` is inside.
 
     With ``passes`` only those may be inside. Of several targets the outermost counts where
     ``all`` is set, else the innermost. With ``root`` they have to be in one: a cell outside of a
@@ -259,7 +259,7 @@ class Elements:
             raise UnreadableError("the page leaves too many formatting elements open")
 
     def start(self, name: bytes, attributes: bytes) -> None:
-        """A start tag."""
+        """Take a start tag."""
         if name in IGNORED:
             return
         foreign = self._drawings > 0
@@ -285,7 +285,7 @@ class Elements:
             self.formatting += 1
 
     def end(self, name: bytes) -> None:
-        """An end tag."""
+        """Take an end tag."""
         stack = self.stack
         if name in FORMATTING:
             active = self._active[name]
@@ -307,12 +307,12 @@ class Elements:
         self._pop(len(between) + 1, sound=sound)
 
     def _in_table(self, at: int) -> bool:
-        """Whether what is open at that place is a part of a table: elsewhere there are none."""
+        """Tell whether what is open at that place is a part of a table."""
         below = self.stack[max(0, at - _LOOK_BACK) : at]
         return next((name for name, _ in reversed(below) if name in TABLES), None) == b"table"
 
     def raw_text(self, name: bytes, body: bytes, at: int) -> tuple[int, int]:
-        """Where the text of an element ends that knows no tags, and how many may yet be in it."""
+        """Find where the text of an element without tags ends, and how many may yet be in it."""
         found = _end_of(name).search(body, at)
         end = found.start() if found else len(body)
         inside = 0
@@ -337,7 +337,7 @@ class Elements:
         return end, inside
 
     def cdata(self, body: bytes, at: int) -> tuple[int, int]:
-        """Where a CDATA section ends: in drawings with ``]]>``, else with the first ``>``."""
+        """Find where a CDATA section ends: in drawings with ``]]>``, else with the first ``>``."""
         if not self._drawings:
             end = body.find(b">", at)
             return (end + 1 if end >= 0 else len(body)), 0

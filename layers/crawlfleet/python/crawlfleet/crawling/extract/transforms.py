@@ -166,7 +166,7 @@ def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | N
         if isinstance(transform, Step):
             keys = transform.keys
             if len(keys) != 1:
-                continue  # told by config.rule_validation, and so never run
+                continue  # refused by config.rule_validation, and so never run
             place = f"{place}.{keys[0]}"
             try:
                 step = _keyed(transform)

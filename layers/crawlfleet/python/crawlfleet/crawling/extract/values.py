@@ -22,7 +22,7 @@ _MISSING = "missing, and required"
 
 
 class Facts:
-    """What the fetch knows of a page. ``clock`` says when a page is read."""
+    """The facts of a page's fetch. ``clock`` says when a page is read."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock

@@ -149,7 +149,7 @@ class Step(NamedTuple):
 
 
 class Cost:
-    """What an expression may cost on a page. ``flat``: linear in the page, not worth a charge."""
+    """The cost of an expression on a page. ``flat``: linear in the page, not worth a charge."""
 
     __slots__ = ("_steps", "flat")
 

@@ -1,4 +1,4 @@
-"""How a segment's Bloom filter is laid out (SPEC.md F3).
+"""The layout of a segment's Bloom filter (SPEC.md F3).
 
 A filter grows by layers. A few thousand keys need a few kilobytes; every further layer holds
 sixteen times as many, and together they hold what is expected; layers as large as all before them
@@ -6,7 +6,7 @@ follow if more comes. A key is looked for in every layer in use, so their errors
 may err as often as its share of the keys says, which costs the fewest bits (the sum of the shares'
 logarithms is smallest), and a tenth of the whole is kept back for the layers beyond.
 
-A layer is cut into blocks of 512 bytes, and all bits of a key lie in one of them: one look at Redis
+A layer is cut into blocks of 512 bytes, and all bits of a key lie in one of them: one read of Redis
 a key and layer, whatever the number of bits (Putze, Sanders, Singler: Cache-, Hash- and
 Space-Efficient Bloom Filters, 2007). Keys are spread over the blocks unevenly, which at this size
 costs one bit in a hundred; the sizes below are computed for it.
@@ -64,7 +64,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def layers(expected: int, error_rate: float) -> tuple[Layer, ...]:
-    """The layers of a filter for so many keys at that rate of false answers.
+    """Compute the layers of a filter for so many keys at that rate of false answers.
 
     >>> sum(layer.bytes for layer in layers(1_000_000, 0.001)[:3])
     1911296
@@ -81,7 +81,7 @@ def layers(expected: int, error_rate: float) -> tuple[Layer, ...]:
 
 
 def error_at(bits_a_key: float, bits: int) -> float:
-    """How often a full layer takes a strange key for its own.
+    """Compute how often a full layer takes a strange key for its own.
 
     A block's number of keys is Poisson's; for each number the chance that all bits are set.
     """
@@ -96,7 +96,7 @@ def error_at(bits_a_key: float, bits: int) -> float:
 
 
 def _shares(expected: int, error_rate: float) -> Iterator[tuple[int, float]]:
-    """How many keys each layer holds, and how often it may err."""
+    """Give the keys that each layer holds, and how often it may err."""
     sizes: list[int] = []
     left = expected
     while left > _GROWTH * _SMALLEST:
@@ -123,7 +123,7 @@ def _layer(keys: int, error: float) -> Layer:
 
 
 def _bits_a_key(error: float, bits: int) -> float:
-    """The fewest bits a key at which a layer errs no more often than that."""
+    """Find the fewest bits a key at which a layer errs no more often than that."""
     low, high = 1.0, 400.0
     while high - low > 0.005:
         middle = (low + high) / 2

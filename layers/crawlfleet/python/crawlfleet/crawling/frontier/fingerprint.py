@@ -1,4 +1,4 @@
-"""When two URLs are one page: the canonical form, and the key made of it (SPEC.md F2).
+"""Make the key of a page, which its URLs share: canonical form and digest (SPEC.md F2).
 
 The form is made in two steps. ``w3lib.url.canonicalize_url`` (of Scrapy's makers) comes first: it
 percent-encodes what must be, in upper case, and decodes what need not be; it lowers the host and
@@ -12,12 +12,9 @@ ids, in parameters, after ``;`` in the path, and as ASP.NET's ``(S(...))``; what
 where the value looks like an epoch or a random number; names of JSONP callbacks, where they look
 made up; and what advertisers add. A biz's :class:`KeyRules` say what else is to be ignored or kept.
 
-What decides on the same page where the default does not: resolvers that packages bring (F2).
-
-A package names its own under the entry point group ``crawlfleet.seed_keys``; a biz says by
-``seeds.resolvers`` which of its rules and spiders they decide for. They are called as
-:func:`crawlfleet.crawling.frontier.fingerprint.seed_key` is, and are code of whoever operates the
-stage.
+Packages bring resolvers of their own under the entry point group ``crawlfleet.seed_keys``; a biz
+says by ``seeds.resolvers`` for which of its rules and spiders. They are called as :func:`seed_key`
+is, and are the operator's code.
 """
 
 import re
@@ -55,7 +52,7 @@ _SESSIONS: Final = _words(
 #: Session ids where the value looks like one: a ``sid`` may as well number a story.
 _SHORT_SESSIONS: Final = _words("sid s sess session token_id")
 _SESSION_VALUE: Final = re.compile(r"(?=[^&]*\d)[0-9A-Za-z_.,-]{16,256}")
-#: What is put there to get past caches, where the value looks like a time or like chance.
+#: Parameters that get past caches, where the value looks like a time or like chance.
 _STAMPS: Final = _words("_ t ts _t _ts time timestamp tstamp r cb dt")
 _BUSTERS: Final = _words(
     """nocache no_cache no-cache rand random rnd cachebuster cache_buster cachebust cache_bust
@@ -82,7 +79,7 @@ _IN_PATH: Final = re.compile(r"\((?:[A-Z]\([^/()]*\))+\)")
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """What of a URL does not count, and why."""
+    """A part of a URL that does not count, and why."""
 
     what: str
     why: str
@@ -101,18 +98,14 @@ class SeedKeyResolver(Protocol):
     def __call__(
         self, url: str, rules: KeyRules = ..., *, method: str = ..., body: bytes | None = ...
     ) -> bytes:
-        """The key, 16 bytes.
-
-        Raises:
-            InvalidRequestError: the URL is none.
-        """
+        """Return the key, 16 bytes; raises InvalidRequestError where the URL is none."""
         ...
 
 
 def seed_key(
     url: str, rules: KeyRules = _PLAIN, *, method: str = "GET", body: bytes | None = None
 ) -> bytes:
-    """The key of a page: 16 bytes of its canonical form; of other methods than GET their body too.
+    """Make a page's key: 16 bytes of its canonical form, and of method and body unless it is GET.
 
     >>> seed_key("http://a.example?b=2&a=1") == seed_key("HTTP://A.example:80/?a=1&b=2&utm_id=7#x")
     True
@@ -123,7 +116,7 @@ def seed_key(
     return blake2b(content, digest_size=KEY_BYTES).digest()
 
 
-#: What decides on the same page for a rule or spider of a biz, by its name.
+#: Returns the resolver of a rule or spider of a biz, by its name.
 ResolverOf: TypeAlias = Callable[[Biz, str], SeedKeyResolver]
 
 
@@ -133,7 +126,7 @@ def default_resolver(_: Biz, __: str) -> SeedKeyResolver:
 
 
 def keys_of(url: str, biz: Biz, resolver_of: ResolverOf) -> list[bytes]:
-    """Every key that a URL may have in a biz: the default one, and by each resolver it names.
+    """List every key that a URL may have in a biz: the default one, and by each of its resolvers.
 
     Raises:
         InvalidRequestError: it has none at all; says why not by the first of them.
@@ -153,7 +146,7 @@ def keys_of(url: str, biz: Biz, resolver_of: ResolverOf) -> list[bytes]:
 
 
 def canonical(url: str, rules: KeyRules = _PLAIN) -> Canonical:
-    """The form that all URLs of a page share.
+    """Return the form that all URLs of a page share.
 
     >>> canonical("https://Shop.example:443/a;jsessionid=1F2/?b=ü&utm_source=x&_=1767225600000").url
     'https://shop.example/a/?b=%C3%BC'
@@ -208,7 +201,7 @@ class _Names:
         self.only = _Patterns(rules.only)
 
     def why(self, name: str, value: str) -> str | None:
-        """Why a parameter does not count, or None if it does."""
+        """Return why a parameter does not count, or None if it does."""
         if self.keep.match(name):
             return None
         if self.ignore.match(name):
@@ -224,7 +217,7 @@ def _names(rules: KeyRules) -> _Names:
 
 
 def _reason(name: str, value: str) -> str | None:
-    """Why a parameter says nothing about any page."""
+    """Return why a parameter says nothing about any page."""
     if name in _TRACKING or name.startswith(_TRACKING_PREFIXES):
         return "tracking"
     if _is_session(name, value):
@@ -253,7 +246,7 @@ def _is_dropped(pair: str, names: _Names, dropped: list[Dropped]) -> bool:
 
 
 def _segments(path: str, names: _Names, dropped: list[Dropped]) -> Iterator[str]:
-    """The path's segments without session ids."""
+    """Give the path's segments without session ids."""
     for segment in path.split("/"):
         parts = segment.split(";")
         kept = parts[:1]
@@ -272,7 +265,7 @@ def _segments(path: str, names: _Names, dropped: list[Dropped]) -> Iterator[str]
 
 
 def _origin(scheme: str, host: str, rules: KeyRules, dropped: list[Dropped]) -> tuple[str, str]:
-    """Scheme and host as they count."""
+    """Return scheme and host as they count."""
     before = host
     for port in _DEFAULT_PORTS.values() if rules.ignore_scheme else (_DEFAULT_PORTS.get(scheme),):
         if port is not None:
@@ -298,7 +291,7 @@ GROUP: Final = "crawlfleet.seed_keys"
 
 
 def installed() -> Iterable[EntryPoint]:
-    """The entry points of the packages that are installed here."""
+    """List the entry points of the packages that are installed here."""
     return entry_points(group=GROUP)
 
 
@@ -315,7 +308,7 @@ class SeedKeys:
         self._lock = Lock()
 
     def __call__(self, biz: Biz, rule: str) -> SeedKeyResolver:
-        """What decides for a rule or spider of a biz.
+        """Return the resolver of a rule or spider of a biz.
 
         Raises:
             InvalidRequestError: it names one that is not installed here, or is broken.
@@ -331,7 +324,7 @@ class SeedKeys:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Those of the names under which nothing is installed here; loads nothing."""
+    """List the names under which nothing is installed here; load nothing."""
     there = {point.name for point in installed()}
     return sorted(set(names) - there)
 
@@ -350,7 +343,7 @@ def _load(points: Iterable[EntryPoint], name: str, rule: str) -> SeedKeyResolver
 
 
 def _guarded(resolver: SeedKeyResolver, name: str) -> SeedKeyResolver:
-    """The same, whose faults cost the URL that they befall and nothing else."""
+    """Wrap a resolver: its faults cost the URL that they befall and nothing else."""
 
     def resolve(
         url: str, rules: KeyRules = _PLAIN, *, method: str = "GET", body: bytes | None = None

@@ -1,12 +1,4 @@
-"""On which node a seed is kept: by its key, over the nodes and databases of a generation.
-
-The generation is the one in force when the seed's segment begins, going by the segment's name alone
-(crawling.frontier.segments.anchor_of): whoever knows what a seed is called knows where it is. For a
-segment that has begun that is history, which nobody changes (config.validation). Only a seed of a
-later segment may find another generation in force when its time comes; so a seed is looked for
-wherever any generation would have it, and is stored once all those places have been asked.
-
-Which time slice a moment lies in (SPEC.md F1).
+"""Segments: the time slice of a moment (SPEC.md F1), and the node that a seed of it is kept on.
 
 Every instant lies in exactly one segment, and names sort as time does. Days, weeks and months are
 those of the policy's time zone and are named by them: ``2026-03-01``, ``2026-W09``, ``2026-03``. A
@@ -15,6 +7,12 @@ skipped; so days have 23 or 25 hours twice a year, and none has a gap. Hours are
 clock as well, and a shift of the clock ends one; they, and spans of a biz's own, are named by when
 they begin in UTC, as an hour of the wall clock may come twice: ``2026-10-25T00:00Z``,
 ``2026-10-25T00:00:00Z``.
+
+A seed is kept by its key, over the nodes and databases of the generation that is in force when its
+segment begins, going by the segment's name alone (:func:`anchor_of`): the id of a seed says where
+it is. For a segment that has begun that is history, which nobody changes (config.validation). Only
+a seed of a later segment may find another generation in force when its time comes; so a seed is
+looked up wherever any generation would have it, and stored once all those places have answered.
 """
 
 import re
@@ -50,12 +48,12 @@ class SegmentResolver(Protocol):
     """Gives the segment of a moment. Names sort as time, and match :data:`NAME`."""
 
     def __call__(self, policy: SeedPolicy, at: datetime) -> Segment:
-        """The segment that the moment lies in."""
+        """Return the segment that the moment lies in."""
         ...
 
 
 def segment_of(policy: SeedPolicy, at: datetime) -> Segment:
-    """The segment that a moment lies in.
+    """Return the segment that a moment lies in.
 
     >>> segment_of(SeedPolicy(timezone="Asia/Tokyo"), datetime(2026, 3, 1, 20, tzinfo=UTC)).name
     '2026-03-02'
@@ -78,7 +76,7 @@ def segment_of(policy: SeedPolicy, at: datetime) -> Segment:
 
 
 def anchor_of(name: str) -> datetime:
-    """A moment that belongs to a name alone, near the segment's start: what seeds are routed by.
+    """Return a moment near the segment's start, by its name alone: seeds are routed by it.
 
     A name says nothing about the time zone, and that may change; so it is read as UTC. Names of
     other resolvers are all taken for the oldest time.
@@ -112,7 +110,7 @@ def _custom(seconds: float, zone: ZoneInfo, at: datetime) -> Segment:
 
 
 def _hour(zone: ZoneInfo, at: datetime) -> Segment:
-    """The hour of the wall clock, or the part of it before or after a shift."""
+    """Return the hour of the wall clock, or the part of it before or after a shift."""
     wall = _wall(at, zone)
     starts_at = at - (wall - wall.replace(minute=0, second=0, microsecond=0))
     ends_at = starts_at + _HOUR
@@ -125,7 +123,7 @@ def _hour(zone: ZoneInfo, at: datetime) -> Segment:
 
 @lru_cache(maxsize=4096)
 def _reached(day: date, timezone: str) -> datetime:
-    """When the wall clock first shows this day or a later one."""
+    """Find when the wall clock first shows this day or a later one."""
     zone = ZoneInfo(timezone)
     midnight = datetime.combine(day, datetime.min.time())
     moment = midnight.replace(tzinfo=zone).astimezone(UTC)
@@ -135,7 +133,7 @@ def _reached(day: date, timezone: str) -> datetime:
 
 
 def _shift(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
-    """The moment, to the second, at which the clock took on the offset that it has ``after``."""
+    """Find the second in which the clock took on the offset that it has ``after``."""
     seconds = int((after - before) / _SECOND)
     unlike, like = 0, seconds
     while like - unlike > 1:
@@ -175,7 +173,7 @@ def _day_name(span: Span, day: date) -> str:
 
 
 def homes(biz: Biz) -> tuple[Shard, ...]:
-    """Every place that seeds may be kept at, those of the newest generation first."""
+    """List every place that seeds may be kept at, those of the newest generation first."""
     found = {
         Shard(node, database, 0): None
         for generation in reversed(biz.generations)
@@ -186,7 +184,7 @@ def homes(biz: Biz) -> tuple[Shard, ...]:
 
 
 def candidates(biz: Biz, seed_id: str) -> tuple[Shard, ...]:
-    """Where the seed ``segment/key`` may be, first where it is stored now."""
+    """List where the seed ``segment/key`` may be, first where it is stored now."""
     segment, _, key = seed_id.rpartition("/")
     now = generation_at(biz.generations, anchor_of(segment))
     found: dict[Shard, None] = {}

@@ -1,1 +1,1 @@
-"""Records: their normal form, schema, coverage and the data queue."""
+"""Records: how they are normalised, their schema, coverage and the data queue."""

@@ -1,4 +1,4 @@
-"""How well rules find what they look for: counting it, and the counts of a biz (SPEC.md H8)."""
+"""The coverage of rules: counting it, and the counts of a biz (SPEC.md H8)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

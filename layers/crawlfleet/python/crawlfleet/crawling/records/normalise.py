@@ -1,15 +1,6 @@
-"""How items travel through the data queue: a JSON object each (SPEC.md B9).
+"""Normalise records, write items of the data queue, and make keys of records (SPEC.md B9).
 
-::
-
-    {"rule": "product", "url": "https://shop.example/1", "fields": {"sku": "A-1", "price": 9.5}}
-
-``key`` and ``request`` may be beside these (requests.models.Item). Whoever puts items uses
-:func:`wire_of`; the data processor reads them with :func:`item_of`. The id of an item says when it
-was put, by the clock of the queue's server: what was put later is newer, whatever becomes of the
-workers that either was handed to.
-
-A record's fields in the one form that every store takes them in (SPEC.md B9).
+The one form that every store takes a record's fields in:
 
 ===================================  =============================================================
 what comes                           what is stored
@@ -23,9 +14,12 @@ a name with ``$`` or ``.``           as it is: MongoDB 5 and later keep both bel
 any other kind of value              refused, and so is what is nested or as large as below
 ===================================  =============================================================
 
-NUL in a text is kept: MongoDB and JSON hold it.
+NUL in a text is kept: MongoDB and JSON hold it. An item is a JSON object::
 
-What tells one record from another over all pages: its key (SPEC.md B9).
+    {"rule": "product", "url": "https://shop.example/1", "fields": {"sku": "A-1", "price": 9.5}}
+
+``key`` and ``request`` may be beside these (requests.models.Item). Its id says when it was put, by
+the clock of the queue's server: what was put later is newer, whichever worker had it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +51,7 @@ _LONGEST_NAME: Final = 64
 
 
 def normalised(fields: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields as they are stored; a form that is normal stays as it is.
+    """Normalise fields to what is stored; normalised ones stay as they are.
 
     >>> normalised({"n": float("nan"), "big": 2**64, "of": ("a", None)})
     {'n': None, 'big': '18446744073709551616', 'of': ['a', None]}
@@ -73,7 +67,7 @@ def normalised(fields: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def path_of(path: list[str | int]) -> str:
-    """A place in a record as people write it; long names are cut, and so is a long way.
+    """Write a place in a record as people do; long names and long paths are cut.
 
     >>> path_of(["offers", 2, "price"])
     'offers[2].price'
@@ -189,7 +183,7 @@ class _Form:
 
 
 def _reported(value: object) -> str:
-    """The text of what JSON has no kind of its own for."""
+    """Write what JSON has no kind of its own for."""
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal | UUID):
@@ -203,11 +197,11 @@ def _too_large() -> _MisfitError:
 
 #: The largest item, in bytes.
 LARGEST_ITEM: Final = 1_000_000
-#: What all items of a lane may have, in bytes: Redis holds them in memory.
+#: Bytes of all items of a queue key: Redis holds them in memory.
 QUEUE_BYTES: Final = 64_000_000
-#: What one lease may have, in bytes, so that its answer comes in time.
+#: Bytes of one lease, so that its answer comes in time.
 LEASE_BYTES: Final = 8_000_000
-#: When a lane that is full may have room again.
+#: When a full queue key may have room again.
 FULL_SECONDS: Final = 5.0
 #: Those of an epoch ns, till the year 2286.
 _PUT_DIGITS: Final = 19
@@ -217,7 +211,7 @@ _decoder: Final = msgspec.json.Decoder(Item)
 
 
 def wire_of(item: Item) -> bytes:
-    """The item as it travels, its fields in normal form.
+    """Encode an item, its fields normalised.
 
     >>> wire_of(Item(rule="product", url="https://a.example/", fields={"n": float("inf")}))
     b'{"rule":"product","url":"https://a.example/","fields":{"n":null}}'
@@ -236,11 +230,7 @@ def wire_of(item: Item) -> bytes:
 
 
 def item_of(wire: bytes) -> Item:
-    """The item in what was queued.
-
-    Raises:
-        InvalidRequestError: it is none.
-    """
+    """Decode what was queued; raises InvalidRequestError where it is no item."""
     try:
         return _decoder.decode(wire)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -249,7 +239,7 @@ def item_of(wire: bytes) -> Item:
 
 
 def item_ids(put_us: int, count: int) -> list[str]:
-    """Ids of items that are put together at an epoch us; each is newer than those before it.
+    """Make ids of items that are put together at an epoch us; each is newer than those before it.
 
     >>> [id_.partition("-")[0] for id_ in item_ids(1767225600000000, 2)]
     ['1767225600000000000', '1767225600000000001']
@@ -259,7 +249,7 @@ def item_ids(put_us: int, count: int) -> list[str]:
 
 
 def put_of(item_id: str) -> int | None:
-    """When the item was put, in epoch ns; None if its id is from before ids told that.
+    """Return when the item was put, in epoch ns; None if its id is from before ids said so.
 
     >>> put_of("1767225600000000001-6f0c")
     1767225600000000001
@@ -271,11 +261,7 @@ def put_of(item_id: str) -> int | None:
 
 
 def refuse_large(items: Sequence[bytes]) -> None:
-    """Look at the sizes of items that are to be queued.
-
-    Raises:
-        InvalidRequestError: names those that are too large.
-    """
+    """Refuse items that are too large to be queued, by InvalidRequestError with their places."""
     problems = [
         Problem(f"items[{place}]", f"has {len(item):,} bytes; {LARGEST_ITEM:,} are allowed")
         for place, item in enumerate(items)
@@ -286,7 +272,7 @@ def refuse_large(items: Sequence[bytes]) -> None:
 
 
 def no_room(biz: str, count: int) -> BacklogFullError:
-    """The lane has as many bytes of items as it may."""
+    """Make the error of a queue key that has as many bytes of items as it may."""
     message = f"the data queue of {biz} has no room for {count} items more"
     return BacklogFullError(message, retry_after_seconds=FULL_SECONDS)
 
@@ -297,10 +283,10 @@ _canonical: Final = msgspec.json.Encoder(order="sorted").encode
 def key_of(
     tenant: str, biz: str, rule: str, fields: Sequence[str], record: Mapping[str, Any]
 ) -> str | None:
-    """The key that a record in normal form has by its key ``fields``, in hex.
+    """Make the key of a normalised record by its key ``fields``, in hex.
 
-    None if one of them is missing: not there, null, or an empty text, list or mapping, as nothing
-    is told from anything by that.
+    None if one of them is missing: not there, null, or an empty text, list or mapping, as that
+    distinguishes nothing.
 
     >>> key_of("acme", "shop", "detail", ("sku",), {"sku": "A-1", "price": 9})
     'e3f16de03b236354edecbe4f1f65ff31c2fc92ab'
@@ -314,12 +300,12 @@ def key_of(
 
 
 def key_of_text(tenant: str, biz: str, rule: str, text: str) -> str:
-    """The key that whoever made a record gave it as a text of their own."""
+    """Make the key of a record that came with a text as its key."""
     return _digest(tenant, biz, rule, {"text": text})
 
 
 def key_of_content(tenant: str, biz: str, rule: str, owner: str, record: Mapping[str, Any]) -> str:
-    """The key of a record that nothing else tells from others: by its owner and all it has.
+    """Make the key of a record without any: by its owner and all it has.
 
     ``owner`` is the request that it came of, or the URL where there was none. So the same record,
     delivered twice, is stored once.

@@ -5,7 +5,7 @@ outside of workers wait in the data queue; :func:`drain` takes a batch of them t
 
     lease -> read -> normalise -> schema -> key -> store -> finish
 
-An item that is no record, or that the store cannot hold, is dropped, and the lane's journal says
+An item that is no record, or that the store cannot hold, is dropped, and the journal says
 why. One that could not be stored because the store is away goes back as if it had not been tried.
 One that comes back again and again, because whoever had it died, is dropped in the end; until then
 it is taken with ever fewer others, so that it is alone with its fault.
@@ -79,7 +79,7 @@ def prepare(
     """Make records of what was read of a claimed request's page.
 
     ``url`` is where the page was found. Indexes have no gaps: a rejected record has none. It is
-    told by its place among all that was read, which begins at ``first_place`` in a later part.
+    named by its place among all that was read, which begins at ``first_place`` in a later part.
     """
     request = claim.request
     body = request.body
@@ -400,7 +400,7 @@ class Drainer:
                 now = self._clock()
                 try:
                     drained = self._processor.drain(tree, queue_key, token, now, now + LEASE)
-                except Exception as error:  # noqa: BLE001  no lane's fault may be another's
+                except Exception as error:  # noqa: BLE001  no queue key's fault may be another's
                     warn("items could not be stored", error)
                     break
                 done += drained.stored + drained.dropped

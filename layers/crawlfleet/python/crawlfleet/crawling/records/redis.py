@@ -33,7 +33,7 @@ _HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
 _FIELD: Final = re.compile(rb"=([^ \n]*) ([0-9]+)\n")
 
 
-#: Versions of rules kept of a lane; the one that was silent for longest makes room.
+#: Versions of rules kept of a queue key; the one silent for longest makes room.
 MOST_VERSIONS: Final = 100
 #: Fields counted of a version, and how much of a field's name is kept.
 MOST_FIELDS: Final = 200
@@ -126,7 +126,7 @@ class RedisDataQueue:
         refuse_large(items)
         keys = redis_keys(queue_key)
         # Named here, so that a call whose answer was lost may be repeated; by the time of the node
-        # that has the lane, so that what was put after this is newer, whoever puts it.
+        # that has the queue key, so that what was put after this is newer, whoever puts it.
         ids = item_ids(whole(self._redis.again(_TIME, (keys.item_queue,))), len(items))
         pairs = [value for pair in zip(ids, items, strict=True) for value in pair]
         names = (keys.items, keys.item_queue, keys.item_bytes)

@@ -1,4 +1,4 @@
-"""Records against their JSON Schema, draft 2020-12: the step before they are stored (SPEC.md B9).
+"""Check records against their JSON Schema, draft 2020-12, before they are stored (SPEC.md B9).
 
 Rust does the work (jsonschema-rs): with a schema of 12 keywords and a record of 22 values a check
 takes about 1 microsecond, where fastjsonschema, which writes Python, takes 8 and jsonschema 180.
@@ -9,12 +9,10 @@ A schema comes from a tenant, and the tenant is taken for the attacker:
 * references must not come back to where they began, and what a schema comes to once they are
   followed is bounded, so that a check costs a bounded amount for each value of a record;
 * ``pattern`` is matched in linear time, and what a compiled one takes is bounded;
-* size, depth and number of patterns are bounded, and so is what is said of a record.
+* size, depth and number of patterns are bounded, and so are the messages about a record.
 
 ``format`` is checked where it is a known one; the draft leaves that open. The library, 10 MB of
 machine code, is loaded by the first schema: many crawls have none.
-
-What a schema may cost, looked at before it is compiled.
 """
 
 from collections import OrderedDict
@@ -64,7 +62,7 @@ _ONE: Final = frozenset(
 )
 _SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"dependentSchemas", "patternProperties", "properties"})
-#: Looked through for mistakes, but of no cost where nothing refers to them.
+#: Searched for errors, but of no cost where nothing refers to them.
 _DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 #: These move where references lead, or resolve them while a record is checked.
 _REFUSED: Final = frozenset(
@@ -86,7 +84,7 @@ Broken: TypeAlias = tuple[Path, str]
 
 
 def bounds_broken(schema: object) -> list[Broken]:
-    """Every bound that the schema breaks, with its place; empty if it may be compiled."""
+    """List every bound that the schema breaks, with its place; none if it may be compiled."""
     if not isinstance(schema, dict):
         return [([], "must be a mapping")]
     if _depth_beyond(schema, DEEPEST):
@@ -97,14 +95,14 @@ def bounds_broken(schema: object) -> list[Broken]:
         return [([], f"is no JSON: {error}")]
     if size > LARGEST_BYTES:
         return [([], f"has {size:,} bytes; at most {LARGEST_BYTES:,} are allowed")]
-    look = _Look(schema)
-    look.at(schema, [])
-    if not look.broken:
+    bounds = _Bounds(schema)
+    bounds.at(schema, [])
+    if not bounds.broken:
         try:
-            look.cost(schema, ())
+            bounds.cost(schema, ())
         except _TooMuchError as error:
             return [(error.path, error.message)]
-    return look.broken
+    return bounds.broken
 
 
 class _TooMuchError(Exception):
@@ -113,8 +111,8 @@ class _TooMuchError(Exception):
         self.message = message
 
 
-class _Look:
-    """One look through a schema."""
+class _Bounds:
+    """Adds up what a schema may cost, before it is compiled."""
 
     def __init__(self, root: RecordSchema) -> None:
         self._root = root
@@ -123,9 +121,9 @@ class _Look:
         self._costs: dict[int, int] = {}
 
     def at(self, schema: Any, path: Path) -> None:
-        """Look at a schema and at all below it."""
+        """Check a schema and all below it."""
         if not isinstance(schema, dict):
-            return  # true, false, or a mistake that compiling finds
+            return  # true, false, or an error that compiling finds
         if path == [] and schema.get("$schema", _DRAFT) != _DRAFT:
             self.broken.append((["$schema"], f"must be {_DRAFT}"))
         if path and "$schema" in schema:
@@ -153,7 +151,7 @@ class _Look:
                 self.broken.append((place, f"is one of more than {MOST_PATTERNS} patterns"))
 
     def cost(self, schema: Any, way: tuple[int, ...]) -> int:
-        """How many schemas this one comes to; ``way`` are the targets it was reached through."""
+        """Count the schemas that this one comes to, reached through the targets in ``way``."""
         if not isinstance(schema, dict):
             return 1
         known = self._costs.get(id(schema))
@@ -173,7 +171,7 @@ class _Look:
         return total
 
     def _target(self, reference: object) -> Any:
-        """What a reference leads to within the schema, or None."""
+        """Return what a reference leads to within the schema, or None."""
         if reference == "#":
             return self._root
         if not isinstance(reference, str) or not reference.startswith("#/") or "%" in reference:
@@ -187,10 +185,10 @@ class _Look:
                 found = found[int(name)]
             else:
                 return None
-        return found if self._is_looked_at(reference) and isinstance(found, dict | bool) else None
+        return found if self._is_visited(reference) and isinstance(found, dict | bool) else None
 
-    def _is_looked_at(self, reference: str) -> bool:
-        """Whether every step of a reference is one that :meth:`at` takes."""
+    def _is_visited(self, reference: str) -> bool:
+        """Tell whether every step of a reference is one that :meth:`at` takes."""
         steps = reference[2:].split("/")
         while steps:
             word = steps.pop(0)
@@ -203,7 +201,7 @@ class _Look:
 
 
 def _below(schema: dict[str, Any], *, definitions: bool = False) -> Iterator[tuple[Path, Any]]:
-    """The schemas right below one, with the way to each."""
+    """Give the schemas right below one, with the path to each."""
     for word, value in schema.items():
         if word in _ONE:
             yield [word], value
@@ -216,7 +214,7 @@ def _below(schema: dict[str, Any], *, definitions: bool = False) -> Iterator[tup
 
 
 def _depth_beyond(value: Any, most: int) -> bool:
-    """Whether it is nested deeper; without recursion, as it may be nested without end."""
+    """Tell whether it is nested deeper; without recursion, as it may be nested without end."""
     level = [value]
     for _ in range(most + 1):
         level = [
@@ -230,11 +228,11 @@ def _depth_beyond(value: Any, most: int) -> bool:
     return True
 
 
-#: What is said of one record, or of one schema, at most.
+#: Messages about one record, or one schema, and characters of each.
 MOST_PROBLEMS: Final = 10
 LONGEST_MESSAGE: Final = 200
-#: All that is wrong with a record is looked for where it has this many bytes as JSON at most; of a
-#: larger one the first mistake only, as a million of them would take seconds to list.
+#: All errors of a record are listed where it has this many bytes as JSON at most; of a larger one
+#: the first only, as a million of them would take seconds to list.
 THOROUGH_BYTES: Final = 50_000
 #: Compiled schemas kept.
 KEPT_SCHEMAS: Final = 64
@@ -246,7 +244,7 @@ _IT: Final = "it"
 #: Types that a schema may ask for; characters of another one that a message quotes.
 _TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 _QUOTED: Final = 60
-#: What has schemas by names that a tenant chooses.
+#: Keywords with schemas by names that a tenant chooses.
 _NAMING: Final = frozenset(
     {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
 )
@@ -257,7 +255,7 @@ _Compiled: TypeAlias = "jsonschema_rs.Draft202012Validator | str"
 
 
 class SchemaValidator:
-    """A :class:`~crawlfleet.ports.Validator`; threads may share it."""
+    """Checks records and schemas; threads may share it."""
 
     def __init__(self) -> None:
         # By identity: a schema that is in use is the same object, and looking it up by its content
@@ -266,7 +264,7 @@ class SchemaValidator:
         self._lock = Lock()
 
     def check_schema(self, schema: RecordSchema, field: str = "") -> list[Problem]:
-        """Every mistake of a schema, its place below ``field``; empty for one that can be used."""
+        """List every error of a schema, each with its place below ``field``."""
         broken = bounds_broken(schema)
         if not broken:
             import jsonschema_rs
@@ -284,7 +282,7 @@ class SchemaValidator:
         ]
 
     def problems(self, schema: RecordSchema, fields: dict[str, object]) -> list[Problem]:
-        """What is wrong with a record, each with its field; empty for a right one."""
+        """List what is wrong with a record, each with its field."""
         compiled = self._compiled(schema)
         if isinstance(compiled, str):
             return [Problem("schema", compiled)]
@@ -293,7 +291,7 @@ class SchemaValidator:
                 return []
             return list(islice(_errors(compiled, fields), MOST_PROBLEMS))
         except (ValueError, TypeError, OverflowError) as error:
-            # It is in no normal form: a text that is no Unicode, a value that JSON has not.
+            # It is not normalised: a text that is no Unicode, a value that JSON has not.
             return [Problem("", f"cannot be checked: {_first_line(str(error))}")]
 
     def _compiled(self, schema: RecordSchema) -> _Compiled:
@@ -354,12 +352,12 @@ def _problem(error: "jsonschema_rs.ValidationError") -> Problem:
 
 
 def _message(error: "jsonschema_rs.ValidationError") -> str:
-    """What is wrong, where the library speaks of its keywords in words of our own."""
+    """Say what is wrong, in our words where the library speaks of its keywords."""
     import jsonschema_rs
 
     kinds = jsonschema_rs.ValidationErrorKind
     if isinstance(error.kind, kinds.AnyOf | kinds.OneOfNotValid):
-        # What each alternative says first, as far as there is room to say it.
+        # The first message of each alternative, as far as there is room.
         firsts = (each[0] for each in islice(error.kind.context, MOST_PROBLEMS) if each)
         reported = dict.fromkeys(_bare(first.message) for first in firsts)
         return f"fits none of its alternatives: {'; '.join(reported)}"
@@ -369,7 +367,7 @@ def _message(error: "jsonschema_rs.ValidationError") -> str:
 
 
 def _no_type(path: list[str | int], schema: RecordSchema) -> str | None:
-    """Said of a ``type`` that is none of JSON Schema's, instead of what its own schema says."""
+    """Name a ``type`` that is none of JSON Schema's; its own schema says it less well."""
     of_type = path[:-1] if path and isinstance(path[-1], int) else path
     if of_type[-1:] != ["type"] or _NAMING.intersection(map(str, of_type[-2:-1])):
         return None  # a property may be called so

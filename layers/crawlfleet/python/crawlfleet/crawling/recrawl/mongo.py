@@ -1,8 +1,8 @@
-"""What is known of pages since they were last read (SPEC.md H7).
+"""Keep what is known of pages since they were last read (SPEC.md H7).
 
 A page lies beside the biz's requests, in one collection a database: ``{biz}.{collection}_visits``
 of the node and database that its key is routed to by the generation in force when it was visited.
-A later generation may route it elsewhere; it is looked for in all of their places, and moves when
+A later generation may route it elsewhere; it is looked up in all of their places, and moves when
 it is visited again. Each document says itself until when it is kept.
 """
 
@@ -20,6 +20,7 @@ from pymongo.errors import BulkWriteError
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.policies import RecrawlPolicy
+from crawlfleet.crawling.frontier.segments import homes
 from crawlfleet.crawling.recrawl.policy import META_ROOM, with_room
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
@@ -52,7 +53,7 @@ class MongoVisits:
 
     Args:
         nodes: Where visits are.
-        meta_room: Bytes of ``meta`` that are handed out at once.
+        meta_room: Bytes of ``meta`` that are returned at once.
     """
 
     def __init__(self, nodes: MongoNodes, *, meta_room: int = META_ROOM) -> None:
@@ -102,7 +103,7 @@ class MongoVisits:
         They are fewer than ``limit`` where what they carry is large (policy.with_room).
         """
         sized: list[tuple[tuple[datetime, str, Shard, Visit], int]] = []
-        places = _all_places(biz)
+        places = homes(biz)
         with border():
             for place in places:
                 due = self._at(queue_key, biz, place).find(
@@ -122,7 +123,7 @@ class MongoVisits:
     def _without_copies(
         self, queue_key: QueueKey, biz: Biz, found: list[tuple[datetime, str, Shard, Visit]]
     ) -> list[tuple[datetime, str, Shard, Visit]]:
-        """What is not the latest of its page was left behind when that moved: it is removed."""
+        """Remove what is not the latest of its page: it was left behind when that moved."""
         latest = self.known(queue_key, biz, [key for _, key, *_ in found])
         standing = {}
         for one in found:
@@ -163,7 +164,7 @@ class MongoVisits:
         sums = {name: {"$sum": f"${name}"} for name in ("visits", "changes", "saved")}
         counted: Counter[str] = Counter()
         with border():
-            for place in _all_places(biz):
+            for place in homes(biz):
                 kept = self._at(queue_key, biz, place)
                 stages: list[Document] = [
                     {"$match": {"saved": {"$gte": 0}}},
@@ -230,24 +231,14 @@ def _latest(visits: Iterable[Visit]) -> Iterable[Visit]:
 
 
 def _home(biz: Biz, key: str, moment: datetime) -> Shard:
-    """Where a page is written: one place a node and database, so that shards do not matter."""
+    """Return where a page is written: one place a node and database; shards do not matter."""
     return replace(shard_of(generation_at(biz.generations, moment), key), number=0)
 
 
 def _places(biz: Biz, key: str) -> tuple[Shard, ...]:
-    """Where a page may be, newest first; it is written once a place."""
+    """List where a page may be, newest first; it is written once a place."""
     newest_first = reversed(biz.generations)
     places = (replace(shard_of(generation, key), number=0) for generation in newest_first)
-    return tuple(dict.fromkeys(places))
-
-
-def _all_places(biz: Biz) -> tuple[Shard, ...]:
-    places = (
-        Shard(node, database, 0)
-        for generation in reversed(biz.generations)
-        for node in generation.nodes
-        for database in generation.databases
-    )
     return tuple(dict.fromkeys(places))
 
 
@@ -307,6 +298,6 @@ def _size(document: Document) -> int:
 
 
 def _meta(document: Document) -> dict[str, Any]:
-    """The request's meta; in MessagePack, as with requests, as names in it may be any."""
+    """Read the request's meta; it is MessagePack, as names in it may be any."""
     kept = document.get("meta")
     return {} if kept is None else _decode_meta(kept)

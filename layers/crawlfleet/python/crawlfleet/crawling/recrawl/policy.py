@@ -1,11 +1,9 @@
-"""What of a page counts when it is asked whether the page has changed (SPEC.md H7). Pure.
+"""Decide whether a page has changed, when it is read again, and on what condition (SPEC.md H7).
 
 People collect records: where a rule or a spider gives any, these are the page, in their order, but
 for facts of the fetch that are of the moment. A page that gives none is its text: what HTML and XML
 have of scripts, styles, comments and tags changes with every download on many sites (tokens, build
 numbers, advertisements) and means nothing. Anything else is its bytes.
-
-When a page is read again, and what is asked of its site then (SPEC.md H7). Pure.
 
 The interval between two visits follows how often a page was seen to change. Of all ways to spend
 the same number of downloads, the one that makes copies least old on average visits a page that
@@ -48,7 +46,7 @@ _UNREAD_END: Final = {
     b"<style": pattern(rb"</style[\s/>]"),
     b"<!--": pattern(rb"-->"),
 }
-#: A tag ends before the next one begins: what is never closed costs no second look.
+#: A tag ends before the next one begins: what is never closed costs no second search.
 _TAG: Final = pattern(rb"<[^<>]*>")
 
 
@@ -65,14 +63,14 @@ class PageContent:
         self._any = False
 
     def add(self, fields: Mapping[str, object]) -> None:
-        """The next record."""
+        """Add the next record."""
         self._any = True
         kept = _without(dict(fields), self._passing) if self._passing else fields
         self._hash.update(msgspec.json.encode(kept, enc_hook=str, order="sorted"))
         self._hash.update(b"\n")
 
     def digest(self, page: Page) -> str:
-        """The hash of all records, or of the page if there are none; in hex."""
+        """Return the hash of all records, or of the page if there are none; in hex."""
         if self._any:
             return self._hash.hexdigest()
         return blake2b(_text(page), digest_size=_DIGEST_BYTES).hexdigest()
@@ -86,7 +84,7 @@ def _text(page: Page) -> bytes:
 
 
 def _read_part(body: bytes) -> bytes:
-    """The body without what nobody reads; what is not ended goes on to the end, as in browsers."""
+    """Drop what nobody reads of a body; what is not ended goes on to the end, as in browsers."""
     lower = body.lower()
     parts, at = [], 0
     while (start := _UNREAD_START.search(lower, at)) is not None:
@@ -153,9 +151,9 @@ _FUTURE: Final = timedelta(days=1)
 
 
 def validators_of(headers: Mapping[str, str], now: datetime) -> Validators:
-    """What a site says tells this state of a page from another; ``headers`` in lower case.
+    """Read the validators of this state of a page; ``headers`` are in lower case.
 
-    Both are kept as they were sent, as they are compared by the letter.
+    Both are kept as they were sent, as they are compared character by character.
 
     >>> validators_of({"etag": 'W/"7"', "last-modified": "yesterday"}, datetime.now(UTC))
     Validators(etag='W/"7"', last_modified=None)
@@ -181,7 +179,7 @@ def _is_past(text: str, now: datetime) -> bool:
 
 
 def condition(policy: RecrawlPolicy, previous: Visit | None, body: Body) -> Validators | None:
-    """The validators to send, or None to read the page in full.
+    """Return the validators to send, or None to read the page in full.
 
     Another rule, or another version of it, has to see the page: it was not read by it yet.
     """
@@ -202,7 +200,7 @@ def next_visit(
     content: str,
     now: datetime,
 ) -> Visit:
-    """What is known of a page now that it has been visited, and when it is due again.
+    """Make what is known of a page now that it has been visited, and when it is due again.
 
     Args:
         policy: The biz's.
@@ -252,7 +250,7 @@ def next_visit(
 
 
 def with_room(sized: Iterable[tuple[T, int]], room: int = META_ROOM) -> list[T]:
-    """The first ones, while their bytes of ``meta`` are ``room`` at most; always one.
+    """Take the first ones, while their bytes of ``meta`` are ``room`` at most; always one.
 
     >>> with_room([("a", META_ROOM - 1), ("b", 1), ("c", 1)])
     ['a', 'b']
@@ -267,7 +265,7 @@ def with_room(sized: Iterable[tuple[T, int]], room: int = META_ROOM) -> list[T]:
 
 
 def put_off(policy: RecrawlPolicy, visit: Visit, now: datetime) -> datetime:
-    """When a page that is submitted now is due again should nothing be heard of it until then.
+    """Compute when a page that is submitted now is due again if nothing is heard of it.
 
     After as long as nothing has been heard of it: a page that is gone, or waits in a long queue, is
     submitted ever more rarely, and never so often that it piles up.
@@ -302,5 +300,5 @@ def _is_same_rule(previous: Visit, body: Body) -> bool:
 
 
 def _place(key: str) -> float:
-    """A number from 0 to 1 that is the key's own."""
+    """Return a number from 0 to 1 that is the key's own."""
     return int.from_bytes(blake2b(key.encode(), digest_size=4).digest(), "big") / 2**32

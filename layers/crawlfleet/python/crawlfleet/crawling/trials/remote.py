@@ -83,7 +83,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a trial.
 
-    ``mistakes`` are the rule's: with any, nothing was looked at. With a ``failure`` there was no
+    ``mistakes`` are the rule's errors: with any, nothing was read. With a ``failure`` there was no
     page. ``problems`` are what of the page could not be read: then there are no records, as with a
     worker. ``records`` and ``links`` are the first ones of ``record_count`` and ``link_count``;
     ``refused`` counts links that are not followed, by reason. ``rejected`` says of the first of

@@ -1,4 +1,4 @@
--- seed_filter: whether keys may be in a segment's Bloom filter; adds those that are not, if told to.
+-- seed_filter: look keys up in a segment's Bloom filter, or add them.
 -- KEYS[1] seeds  HASH    plan: how the filter is laid out; keys: how many have been added
 -- KEYS[2] part   STRING  the filter's bits; all further keys are such too, layer after layer
 -- ARGV[1] task   seen, or add

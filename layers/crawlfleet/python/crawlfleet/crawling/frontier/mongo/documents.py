@@ -1,15 +1,15 @@
-"""How a seed looks in MongoDB, by which indexes seeds are found, and what is counted by them.
+"""The document of a seed in MongoDB, its indexes, and what is counted by them.
 
 A seed::
 
-    _id      segment/key: a key is there once a segment, whoever offers it
-    state    0 ready, 1 handed out, 2 finished, 3 failed
-    due      when it is to be looked at next: handed out, or looked after; once ended, when it did
-    offered  when it was offered
+    _id      segment/key: a key is there once a segment
+    state    0 ready, 1 dispatched, 2 finished, 3 failed
+    due      when it is to be dispatched or rechecked next; once ended, when it did
+    offered  when it was added
     ends     the end of its segment, None where that has none
-    data     the offer in MessagePack
-    job      the job that it is of, as in the offer; missing where it is of none
-    req, handed    the request that it was last handed out as, and when; tries: how often
+    data     its spec in MessagePack
+    job      the job that it is of, as in the spec; missing where it is of none
+    req, handed    the request that it was last dispatched as, and when; tries: how often
     why      why it failed, or was released
     archived_at    ended ones alone: when the time begins for which they are kept
 """
@@ -29,7 +29,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.requests.mongo.documents import read_id
 
-#: Segments that totals tell of: the newest.
+#: Segments that are counted: the newest.
 MOST_SEGMENTS: Final = 31
 READY: Final = int(SeedState.READY)
 HANDED: Final = int(SeedState.HANDED)
@@ -83,7 +83,7 @@ def make_sure(
 
 
 def insert_new(seeds: Collection[Document], documents: Sequence[Document]) -> set[str]:
-    """Insert; returns what was there already."""
+    """Insert; return what was there already."""
     try:
         seeds.insert_many(documents, ordered=False)
     except BulkWriteError as error:
@@ -97,12 +97,12 @@ def insert_new(seeds: Collection[Document], documents: Sequence[Document]) -> se
 
 
 def ids_of(segment: str) -> dict[str, str]:
-    """The ids of a segment: ``0`` is what follows the slash."""
+    """Match the ids of a segment: ``0`` is what follows the slash."""
     return {"$gte": f"{segment}/", "$lt": f"{segment}0"}
 
 
 def newest_segments(seeds: Collection[Document]) -> Iterator[str]:
-    """The newest segments there are, by one look at the index each."""
+    """Give the newest segments there are, each by one read of the index."""
     match: Document = {}
     for _ in range(MOST_SEGMENTS):
         last = seeds.find_one(match, projection=["_id"], sort=[("_id", DESCENDING)], hint=BY_ID)
@@ -114,7 +114,7 @@ def newest_segments(seeds: Collection[Document]) -> Iterator[str]:
 
 
 def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[tuple[str, int]]:
-    """How many ready seeds are due later, by segment; read from the index alone."""
+    """Count the ready seeds that are due later, by segment, from the index alone."""
     length = {"$subtract": [{"$strLenBytes": "$_id"}, 2 * KEY_BYTES + 1]}
     found = seeds.aggregate(
         [
@@ -129,7 +129,7 @@ def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[t
 def find_open(
     seeds: Collection[Document], job: str, limit: int, most_looked_through: int
 ) -> list[Document]:
-    """Open seeds of a job.
+    """Find open seeds of a job.
 
     Raises:
         StoreError: there is no index by job, and too many open seeds to look through.
@@ -156,12 +156,12 @@ def count_keys(
 
 
 def key_of(seed_id: str) -> str:
-    """The key in what a seed is called."""
+    """Return the key in the id of a seed."""
     return seed_id.rpartition("/")[2]
 
 
 def document_of(seed: Seed) -> Document:
-    """A seed as it is first stored."""
+    """Write a seed as it is first stored."""
     handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
     of_job = {} if seed.spec.job is None else {"job": seed.spec.job}
     return {
@@ -179,12 +179,12 @@ def document_of(seed: Seed) -> Document:
 
 
 def seed_of(document: Document) -> Seed:
-    """The seed in a document."""
+    """Read the seed of a document."""
     segment, _, key = document["_id"].rpartition("/")
     try:
         spec = _decoder.decode(document["data"])
     except msgspec.DecodeError:
-        # No biz has a rule of that name: whoever hands it out finds that it cannot be worked on.
+        # No biz has a rule of that name: whoever dispatches it finds that it cannot be worked on.
         spec = SeedSpec(url="", rule="")
     request_id = document.get("req")
     return Seed(

@@ -70,7 +70,7 @@ class MongoSeeds:
     def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         """Store seeds; return the keys that were there already, of which nothing is changed.
 
-        A place costs one statement, and one look where a route has changed.
+        A place costs one statement, and one query where a route has changed.
         """
         known: set[str] = set()
         fresh: dict[str, Seed] = {}
@@ -257,14 +257,14 @@ class MongoSeeds:
         if state is not None:
             match["state"] = state
 
-        def look(place: Shard) -> list[Document]:
+        def read(place: Shard) -> list[Document]:
             with border():
                 cursor = self._seeds(queue_key, biz, place).find(
                     match, hint=BY_ID if state is None else BY_STATE
                 )
                 return list(cursor.sort("_id", ASCENDING).limit(limit))
 
-        parts = (look(place) for place in homes(biz))
+        parts = (read(place) for place in homes(biz))
         found = heapq.merge(*parts, key=lambda document: document["_id"])
         return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
 
@@ -365,7 +365,7 @@ class MongoSeeds:
     ) -> list[tuple[Shard, Document]]:
         """Return what is due first of all places that answer."""
 
-        def look(place: Shard) -> list[tuple[Shard, Document]]:
+        def read(place: Shard) -> list[tuple[Shard, Document]]:
             with border():
                 found = self._seeds(queue_key, biz, place).find(
                     match, projection=fields, hint=BY_DUE
@@ -373,7 +373,7 @@ class MongoSeeds:
                 order = [("due", ASCENDING), ("_id", ASCENDING)]
                 return [(place, document) for document in found.sort(order).limit(limit)]
 
-        parts = _each(homes(biz), look)
+        parts = _each(homes(biz), read)
         found = heapq.merge(*parts, key=lambda one: (one[1]["due"], one[1]["_id"]))
         return [one for one, _ in zip(found, range(limit), strict=False)]
 

@@ -1,4 +1,4 @@
--- add_coverage: adds to the coverage of one version of a rule; the version silent for longest goes.
+-- add_coverage: add to the coverage of one version of a rule; the version silent for longest goes.
 -- KEYS[1] coverage  HASH  'rule version' -> 'at pages records rejected', then a line '=field count' a field
 -- ARGV[1] version   'rule version'
 -- ARGV[2] versions  how many are kept
@@ -31,7 +31,7 @@ local pages, records, rejected = string.match(before or '', '^%d+ (%d+) (%d+) ?(
 local fields = {}
 add(fields, add(fields, 0, before or ''), ARGV[6])
 
--- No number where the version was last counted by who did not know of rejected ones.
+-- No number where the version was last counted by a version that did not count rejected ones.
 rejected = tonumber(rejected) or 0
 
 local text = {string.format(

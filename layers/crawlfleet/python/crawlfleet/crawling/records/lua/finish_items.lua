@@ -1,7 +1,7 @@
--- finish_items: items that the token holds leave Redis.
+-- finish_items: remove items that the token leased.
 -- KEYS[1] item_leases  ZSET    token:id -> epoch ms at which the lease ends
 -- KEYS[2] items        HASH    id -> item as JSON
--- KEYS[3] item_tries   HASH    id -> how often it was handed out
+-- KEYS[3] item_tries   HASH    id -> how often it was leased
 -- KEYS[4] item_bytes   STRING  bytes of all items
 -- ARGV[1] token        whose lease it is
 -- ARGV[2..]            ids

@@ -1,7 +1,7 @@
--- give_back_items: items that the token holds are served next; the attempt does not count.
+-- give_back_items: return items that the token leased, to be served next; the attempt does not count.
 -- KEYS[1] item_leases  ZSET  token:id -> epoch ms at which the lease ends
 -- KEYS[2] item_queue   LIST  ids, served from the tail
--- KEYS[3] item_tries   HASH  id -> how often it was handed out
+-- KEYS[3] item_tries   HASH  id -> how often it was leased
 -- ARGV[1] token        whose lease it is
 -- ARGV[2..]            ids, first to be served first
 -- reply   how many of them the token held

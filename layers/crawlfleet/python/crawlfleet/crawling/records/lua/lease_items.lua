@@ -1,8 +1,8 @@
--- lease_items: hands out items: those whose lease has ended, then those that wait.
+-- lease_items: lease items: those whose lease has ended, then those that wait.
 -- KEYS[1] item_queue   LIST  ids, served from the tail
 -- KEYS[2] item_leases  ZSET  token:id -> epoch ms at which the lease ends
 -- KEYS[3] items        HASH  id -> item as JSON
--- KEYS[4] item_tries   HASH  id -> how often it was handed out
+-- KEYS[4] item_tries   HASH  id -> how often it was leased
 -- ARGV[1] token        whose lease this becomes
 -- ARGV[2] count        how many items at most
 -- ARGV[3] bytes        how many bytes at most, but for the first item

@@ -1,8 +1,8 @@
--- put_items: items join the data queue, all of them or none.
+-- put_items: append items to the data queue, all of them or none.
 -- KEYS[1] items       HASH    id -> item as JSON
 -- KEYS[2] item_queue  LIST    ids, newest at the head, served from the tail
 -- KEYS[3] item_bytes  STRING  bytes of all items
--- ARGV[1] limit       how many bytes the lane's items may have
+-- ARGV[1] limit       bytes that the queue key's items may have
 -- ARGV[2..]           id, item, id, item...; an id that is there already is passed over
 -- reply   how many items there are now, leased ones included, or -1: there is no room
 local size, fresh = 0, {}
