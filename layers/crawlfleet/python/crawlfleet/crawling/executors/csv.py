@@ -28,7 +28,6 @@ from crawlfleet.crawling.extract.casts import BOOLEANS
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Document, named
-from crawlfleet.requests.models import Skipped
 
 _INT64: Final = 2**63
 _LONGEST: Final = 64
@@ -310,19 +309,19 @@ class CsvFile(Executor[CsvParameters]):
         yield from with_links(self._rows(page, context), self.parameters.link, context)
 
     def _rows(self, page: Page, context: Context) -> Iterator[Found]:
-        table = _Table(self.parameters, page, context)
+        table, bad = _Table(self.parameters, page, context), self.parameters.bad_rows
         placed = table.placed()
         width = len(table.titles)
         for place, row in table:
             if isinstance(row, str):
-                yield self._bad(place, row)
+                yield bad.left_out(place, row)
                 continue
             cells = row
             while len(cells) > width and not cells[-1]:
                 cells.pop()
             if len(cells) != width:
                 why = f"has {len(cells)} cells where there are {width} columns"
-                yield self._bad(place, why)
+                yield bad.left_out(place, why)
                 continue
             if placed is None:
                 yield dict(zip(table.titles, cells, strict=True))
@@ -332,14 +331,9 @@ class CsvFile(Executor[CsvParameters]):
                 for column in placed:
                     record[column.name] = column.value(cells)
             except CellError as error:
-                yield self._bad(f"{place}.{column.name}", str(error))
+                yield bad.left_out(f"{place}.{column.name}", str(error))
                 continue
             yield record
-
-    def _bad(self, place: str, why: str) -> Skipped:
-        if self.parameters.bad_rows is BadRecords.FAIL:
-            raise ExtractError(place, why)
-        return Skipped(place, why)
 
     @classmethod
     def problems(cls, parameters: CsvParameters) -> Iterable[Problem]:

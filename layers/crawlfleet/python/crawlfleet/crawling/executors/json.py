@@ -100,7 +100,7 @@ class JsonFile(Executor[JsonParameters]):
             page = _unpacked(page)
             found = self._values(page, context)
         else:
-            found = self._chunked(_line_pieces(page, self._chunks.bad), page, context)
+            found = self._chunked(_line_pieces(page, self._chunks.bad.left_out), page, context)
         yield from with_links(found, self.parameters.link, context)
         if not lines and page_number(context.meta) < self.parameters.max_pages:
             yield from self._further(page, context)
@@ -134,7 +134,7 @@ class JsonFile(Executor[JsonParameters]):
         objects = (
             piece
             if isinstance(piece, Skipped) or piece.written.startswith(b"{")
-            else self._chunks.bad(piece.place, _NO_OBJECT)
+            else self._chunks.bad.left_out(piece.place, _NO_OBJECT)
             for piece in pieces
         )
         for item in self._chunks.read(objects, page, context):
@@ -147,7 +147,7 @@ class JsonFile(Executor[JsonParameters]):
             if isinstance(whole, dict):
                 yield whole
             else:
-                yield self._chunks.bad(f"records[{number}]", _NO_OBJECT)
+                yield self._chunks.bad.left_out(f"records[{number}]", _NO_OBJECT)
 
     def _further(self, page: Page, context: Context) -> Iterator[Found]:
         rule = self.parameters.next_rule()

@@ -218,6 +218,12 @@ class BadRecords(StrEnum):
     SKIP = "skip"
     FAIL = "fail"
 
+    def left_out(self, place: str, why: str) -> Skipped:
+        """Return what is given for a bad record, or fail the page by an ExtractError."""
+        if self is BadRecords.FAIL:
+            raise ExtractError(place, why)
+        return Skipped(place, why)
+
 
 class Piece(NamedTuple):
     """One record as the page writes it; ``place`` is what errors call it."""
@@ -239,7 +245,7 @@ class Chunks:
         self._rules = rules
         self._rule = rule
         self._page_of = page_of
-        self._bad = bad_records
+        self.bad = bad_records
 
     def read(
         self, pieces: Iterable[Piece | Skipped], page: Page, context: Context
@@ -252,7 +258,7 @@ class Chunks:
                 yield piece
                 continue
             if len(piece.written) > RECORD_BYTES_MAX:
-                yield self.bad(piece.place, f"is larger than {RECORD_BYTES_MAX:,} bytes")
+                yield self.bad.left_out(piece.place, f"is larger than {RECORD_BYTES_MAX:,} bytes")
                 continue
             waiting.append(piece)
             size += len(piece.written)
@@ -260,16 +266,6 @@ class Chunks:
                 yield from self._some(waiting, page, context)
                 waiting, size = [], 0
         yield from self._some(waiting, page, context)
-
-    def bad(self, place: str, why: str) -> Skipped:
-        """Return what is given for a bad record.
-
-        Raises:
-            ExtractError: bad records are not left out.
-        """
-        if self._bad is BadRecords.FAIL:
-            raise ExtractError(place, why)
-        return Skipped(place, why)
 
     def _some(self, pieces: Sequence[Piece], page: Page, context: Context) -> Iterator[Found]:
         if not pieces:
@@ -285,7 +281,7 @@ class Chunks:
                 field = error.field.removeprefix("items[0]").lstrip(".")
                 why = str(error).removeprefix(f"{error.field}: ")
                 place = pieces[0].place
-                yield self.bad(
+                yield self.bad.left_out(
                     f"{place}.{field}" if field not in ("", "page", "items") else place, why
                 )
                 return

@@ -267,9 +267,7 @@ class UrlList(Executor[UrlListParameters]):
                 link = context.link(text, self.parameters.rule)
             if link is None:
                 why = f"is no URL to go on with: {text[:80]!r}"
-                if self.parameters.bad_rows is BadRecords.FAIL:
-                    raise ExtractError(f"line {number}", why)
-                yield Skipped(f"line {number}", why)
+                yield self.parameters.bad_rows.left_out(f"line {number}", why)
                 continue
             given += 1
             if given > self.parameters.max_urls:
