@@ -1,11 +1,4 @@
-"""The consumer: one worker over the parts, in an event loop of its own.
-
-What a worker reads of itself, by where it runs.
-
-The ports of jobs that wait for a worker, where a stage has bidding.
-
-A worker's part in how many there are, of its own pool and of the others.
-"""
+"""The consumer: one worker over the parts, in an event loop of its own."""
 
 import asyncio
 import os
@@ -20,102 +13,45 @@ import msgspec
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.process import keep_memory
-from crawlfleet.apps.readers import REGISTRY, carry_spiders, check_reader
+from crawlfleet.apps.readers import REGISTRY, answer, carry_spiders, check_reader
 from crawlfleet.apps.rounds import (
-    advancing_ports,
-    cancelling_ports,
+    open_auction,
+    open_cancellation,
+    open_job_rounds,
     open_reaper,
     open_recovery,
-    seeding_ports,
+    open_seed_dispatcher,
 )
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.cookies import RedisSessions
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DataProcessor
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
+from crawlfleet.crawling.trials.service import TrialRunner
 from crawlfleet.fleet.models import WorkReport
-from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.fleet.resources import MachineReadings, Readings, function_memory_mb
+from crawlfleet.fleet.resources import MachineReadings, function_memory_mb
 from crawlfleet.fleet.scaling import PoolScaling
-from crawlfleet.jobs.bidding.auction import JobAuction
 from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.jobs.bidding.prober import HttpProber
 from crawlfleet.jobs.bidding.probing import LinkProber, RedisProbeCache
-from crawlfleet.jobs.bidding.redis import RedisBoard
-from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import ConfigError, Problem
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
-from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.session import WorkerServices
 from crawlfleet.worker.usage_meter import Idle
 from crawlfleet.worker.worker import Worker
 
 
-def machine_readings(parts: Parts) -> MachineReadings:
-    """Of this machine; the pool's memory counts where it is less than the function's."""
-    settings = parts.settings
-    reported = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
-    return MachineReadings(
-        lambda_mb=function_memory_mb(os.environ), reported_mb=reported[0] if reported else None
-    )
-
-
-def awarding_ports(parts: Parts, detector: RedisFailureDetector) -> JobAuction:
-    """What every worker and the scheduler award by."""
-    return JobAuction(
-        jobs=MongoJobs(parts.nodes),
-        board=RedisBoard(parts.redis),
-        demands=MongoDemands(parts.nodes),
-        detector=detector,
-        say=parts.log.info,
-    )
-
-
-def bidder_of(
-    parts: Parts,
-    awarding: JobAuction,
-    prober: HttpProber,
-    *,
-    hosts: RedisHosts,
-    robots: RedisRobotsCache,
-    fetcher: Fetcher,
-    readings: Readings,
-    clock: Clock,
-) -> Callable[..., Bidder]:
-    """Make the factory of a worker's bidder; ``prober`` probes the links of its downloads."""
-    link_prober = LinkProber(
-        config=parts.config,
-        hosts=hosts,
-        robots=robots,
-        fetcher=fetcher,
-        prober=prober,
-        cache=RedisProbeCache(parts.redis),
-        clock=clock,
-    )
-    return partial(
-        Bidder,
-        config=parts.config,
-        board=awarding.board,
-        jobs=awarding.jobs,
-        demands=awarding.demands,
-        readings=readings,
-        prober=link_prober,
-        clock=clock,
-    )
-
-
 def pool_scaling(parts: Parts) -> PoolScaling:
-    """Everything on the real parts, as a worker of ``settings.pool`` has it.
+    """Open the scaling of all pools, as a worker of ``settings.pool`` sees it.
 
     Raises:
         ConfigError: the worker's pool is none of those that the environment names.
@@ -141,53 +77,80 @@ THREADS: Final = 16
 
 
 class _Awake:
-    """Whoever asks for a consumer here is one."""
+    """Wakes nobody: whoever asks for a consumer here is one."""
 
     def wake(self, count: int) -> None:
-        """It is awake."""
+        """Do nothing."""
 
 
 class Consumer:
-    """What an environment keeps between its invocations."""
+    """The consumer of one environment, kept between its invocations."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._recovery = open_recovery(parts)
-        self._rules = MongoRules(parts.nodes)
-        self._extractor = RuleExtractor()
-        self._executors = SpiderExecutors(REGISTRY, self._extractor)
+        settings = parts.settings
         for problem in REGISTRY.problems:
             parts.log.warning("an executor cannot be used", extra={"problem": str(problem)})
+        self._extractor = RuleExtractor()
+        self._executors = SpiderExecutors(REGISTRY, self._extractor)
         self._validator = SchemaValidator()
         self._hosts = RedisHosts(parts.redis)
         self._robots = RedisRobotsCache(parts.redis)
         self._sessions = RedisSessions(parts.redis)
-        self._coverages = RedisCoverages(parts.redis)
-        self._visits = MongoVisits(parts.nodes)
+        self._clock = ServerClock(parts.redis)
+        # The pool's memory counts where it is less than the function's.
+        reported = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
+        self._readings = MachineReadings(
+            lambda_mb=function_memory_mb(os.environ), reported_mb=reported[0] if reported else None
+        )
         submission = parts.submissions()
-        if parts.settings.pool == MAIN_POOL:
+        if settings.pool == MAIN_POOL:
             # This worker is what there is to wake. One of another pool wakes a usual one.
             submission = replace(submission, waker=_Awake())
-        self._seeding = seeding_ports(parts, submission)
-        self._draining = DataProcessor(
-            queue=RedisDataQueue(parts.redis),
+        seeding, coverages = open_seed_dispatcher(parts, submission), RedisCoverages(parts.redis)
+        recovery, scaling = open_recovery(parts), pool_scaling(parts)
+        self._auction = open_auction(parts, recovery.detector)
+        self._services = partial(
+            WorkerServices,
+            config=parts.config,
+            queue=parts.queue,
             store=parts.store,
+            rules=MongoRules(parts.nodes),
+            workers=scaling.workers,
+            book=recovery.book,
+            scaling=scaling,
+            reaper=open_reaper(recovery, self._hosts),
+            recovery=recovery,
+            hosts=self._hosts,
+            robots=self._robots,
+            extractor=self._extractor,
+            executors=self._executors,
             validator=self._validator,
-            coverages=self._coverages,
-            journal=self._recovery.journal,
+            coverages=coverages,
+            visits=MongoVisits(parts.nodes),
+            seeding=seeding,
+            draining=DataProcessor(
+                queue=RedisDataQueue(parts.redis),
+                store=parts.store,
+                validator=self._validator,
+                coverages=coverages,
+                journal=recovery.journal,
+            ),
+            cancelling=open_cancellation(parts),
+            advancing=open_job_rounds(
+                parts,
+                replace(parts.submissions(), waker=_Awake()),
+                seeding.seeds,
+                recovery.detector,
+            ),
+            readings=self._readings,
+            demands=MongoDemands(parts.nodes),
+            idle=Idle(),
+            awarding=self._auction,
+            clock=self._clock,
+            jitter=random.random,
+            pool=settings.pool,
         )
-        self._advancing = advancing_ports(
-            parts,
-            replace(parts.submissions(), waker=_Awake()),
-            self._seeding.seeds,
-            self._recovery.detector,
-        )
-        self._scaling = pool_scaling(parts)
-        self._cancelling = cancelling_ports(parts)
-        self._readings, self._demands = machine_readings(parts), MongoDemands(parts.nodes)
-        self._idle = Idle()
-        self._awarding = awarding_ports(parts, self._recovery.detector)
-        self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
         # The fetcher remembers it for some minutes; then a list that has changed is to be had.
@@ -197,22 +160,24 @@ class Consumer:
     def answer(
         self, event: Mapping[str, Any], invocation: str, remaining: Callable[[], float]
     ) -> dict[str, object]:
-        """What an event asks for: a trial, where it carries one; work, whatever else it says."""
+        """Try a rule, where the event carries a trial; work, whatever else it says."""
         if "trial" not in event:
             return self.work(invocation, remaining)
-        from crawlfleet.apps.readers import TrialParts, answer
-
         # A frozen environment's clock may have stood still.
         self._clock.sync()
-        shared = TrialParts(
+        config = self._parts.config
+        runner = partial(
+            TrialRunner,
+            config=config,
             hosts=self._hosts,
             robots=self._robots,
             executors=self._executors,
             validator=self._validator,
             clock=self._clock,
-            read_secret=self._read_secret,
         )
-        return answer(self._parts, shared, event, invocation)
+        allow_private = config.current().stage.allow_private_addresses
+        fetcher = partial(AiohttpFetcher, allow_private, read_secret=self._read_secret)
+        return answer(runner, fetcher, event, invocation)
 
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
         """Work until idle or nearly out of time; returns the report as plain values."""
@@ -222,71 +187,45 @@ class Consumer:
         return found
 
     async def _work(self, worker: str, remaining: Callable[[], float]) -> WorkReport:
-        parts = self._parts
         # A frozen environment's clocks may have stood still.
         self._clock.sync()
         # asyncio's own number follows the processors, of which a function may have one.
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="loop")
         )
+        parts = self._parts
+        leave_by: dict[str, Any] = {
+            "read_secret": self._read_secret,
+            "source_address": parts.settings.source_address,
+        }
         allow_private = parts.config.current().stage.allow_private_addresses
-        async with AiohttpFetcher(
-            allow_private,
-            sessions=self._sessions,
-            read_secret=self._read_secret,
-            source_address=parts.settings.source_address,
-        ) as fetcher:
-            services = WorkerServices(
+        async with AiohttpFetcher(allow_private, sessions=self._sessions, **leave_by) as fetcher:
+            link_prober = LinkProber(
                 config=parts.config,
-                queue=parts.queue,
-                store=parts.store,
-                rules=self._rules,
-                workers=self._scaling.workers,
-                book=self._recovery.book,
-                scaling=self._scaling,
-                reaper=open_reaper(self._recovery, self._hosts),
-                recovery=self._recovery,
                 hosts=self._hosts,
                 robots=self._robots,
                 fetcher=fetcher,
-                extractor=self._extractor,
-                executors=self._executors,
-                validator=self._validator,
-                coverages=self._coverages,
-                visits=self._visits,
-                seeding=self._seeding,
-                draining=self._draining,
-                cancelling=self._cancelling,
-                advancing=self._advancing,
-                readings=self._readings,
-                demands=self._demands,
-                idle=self._idle,
-                bidder=bidder_of(
-                    parts,
-                    self._awarding,
-                    HttpProber(
-                        allow_private,
-                        read_secret=self._read_secret,
-                        source_address=parts.settings.source_address,
-                    ),
-                    hosts=self._hosts,
-                    robots=self._robots,
-                    fetcher=fetcher,
-                    readings=self._readings,
-                    clock=self._clock,
-                ),
-                awarding=self._awarding,
+                prober=HttpProber(allow_private, **leave_by),
+                cache=RedisProbeCache(parts.redis),
                 clock=self._clock,
-                remaining=remaining,
-                jitter=random.random,
-                pool=parts.settings.pool,
             )
+            bidder = partial(
+                Bidder,
+                config=parts.config,
+                board=self._auction.board,
+                jobs=self._auction.jobs,
+                demands=self._auction.demands,
+                readings=self._readings,
+                prober=link_prober,
+                clock=self._clock,
+            )
+            services = self._services(fetcher=fetcher, bidder=bidder, remaining=remaining)
             return await Worker(services, worker).run()
 
 
 @lru_cache(maxsize=1)
 def consumer(open_parts: Callable[..., Parts] = Parts) -> Consumer:
-    """The consumer of this environment."""
+    """Open the consumer of this environment."""
     settings = Settings.from_environment(
         needs=(Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
     )

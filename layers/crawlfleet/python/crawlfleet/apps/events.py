@@ -1,11 +1,8 @@
-"""An event of the scheduler: the minute's tick, or alarms that SNS brings (SPEC.md A12).
+"""Events of the scheduler: alarms that SNS brings (SPEC.md A12), and starts (B1, C2).
 
-A start by an event: what a rule of EventBridge hands to the scheduler (SPEC.md B1, C2).
-
-Its input is the rule's, its values may be an event's, which is to say anybody's: they go into open
-places of the spider's pattern and nowhere else (jobs.spiders.models), and are bounded here.
-
-The scheduler's starts by events: a rule of somebody's own has a spider started.
+A rule of somebody's own in EventBridge has a spider started. Its input is the rule's, its values
+may be an event's, which is to say anybody's: they go into open places of the spider's pattern and
+nowhere else (jobs.spiders.models), and are bounded here.
 """
 
 from collections.abc import Mapping
@@ -54,7 +51,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """What CloudWatch publishes; more fields come with it."""
+    """A message of CloudWatch; more fields come with it."""
 
     AlarmName: str
     NewStateValue: str
@@ -65,7 +62,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 
 
 def alarms_in(event: Mapping[str, Any]) -> list[Alarm] | None:
-    """The alarms that an event carries; None where it is no message of SNS, but a tick.
+    """Read the alarms that an event carries; None where it is no message of SNS, but a tick.
 
     A message that is no alarm's is left out: somebody published by hand.
 
@@ -137,7 +134,7 @@ class StartEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def is_start(event: Mapping[str, Any]) -> bool:
-    """Whether an event is meant to start something: it says so, or is of a rule of somebody's own.
+    """Tell whether an event is to start a job: it says so, or is of a rule of somebody's own.
 
     >>> is_start({"crawlfleet": "start"}), is_start({"detail-type": "Scheduled Event"})
     (True, False)
@@ -148,7 +145,7 @@ def is_start(event: Mapping[str, Any]) -> bool:
 
 
 def order_in(event: Mapping[str, Any]) -> JobOrder:
-    """The job that an event orders, by a name that is the event's own.
+    """Read the job that an event orders, by a name that is the event's own.
 
     Raises:
         InvalidRequestError: names every field that is wrong.
@@ -178,7 +175,7 @@ def order_in(event: Mapping[str, Any]) -> JobOrder:
 
 
 def what_failed(event: Mapping[str, Any]) -> str:
-    """A word for the event, the same whenever it comes again; nothing of it can be read back."""
+    """Return a word for the event, the same whenever it comes again, that tells nothing of it."""
     said = {name: event.get(name) for name in ("tenant", "biz", "spider", "id", "time")}
     known = {name: value[:256] for name, value in said.items() if isinstance(value, str)}
     return event_name("start", "", known)

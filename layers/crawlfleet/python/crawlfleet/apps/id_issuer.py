@@ -25,7 +25,7 @@ LARGEST_BLOCK = 10_000
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the id-issuer is asked. Tenant and biz matter to the counter alone."""
+    """A question to the id-issuer. Tenant and biz matter to the counter alone."""
 
     count: Annotated[int, Meta(ge=1, le=LARGEST_BLOCK)]
     kind: IdKind = IdKind.SNOWFLAKE
@@ -80,7 +80,7 @@ def _end(moment: datetime) -> datetime:
 
 @lru_cache(maxsize=1)
 def id_issuer(open_parts: Callable[..., Parts] = Parts) -> IdIssuer:
-    """The id-issuer of this environment."""
+    """Open the id-issuer of this environment."""
     parts = open_parts(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "id-issuer")
     authorities = (
         RedisWorkerNumbers(parts.redis, numbers=range(FIRST_NUMBER)),

@@ -1,9 +1,4 @@
-"""What the monitor does with what it has seen: incidents, and messages about them.
-
-The monitor: one look at everything, as a sample and as metrics.
-
-What looking at everything needs, for whoever looks: the monitor, and operators by the API.
-"""
+"""The monitor: one sample of everything, its metrics, and incidents with their notifications."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -62,14 +57,14 @@ def incident_monitor(parts: Parts, metrics: MetricSink) -> IncidentMonitor:
     )
 
 
-#: A job that no worker suited is told of for so long; so many at most, and as many that wait.
+#: A job that no worker suited is listed for so long; so many at most, and as many that wait.
 UNPLACED_FOR: Final = timedelta(minutes=15)
 MOST_UNPLACED: Final = 200
 _NOT_SAID: Final = "nobody has looked after it yet"
 
 
 def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
-    """What is in force, if anything ever was, and why the newest is not."""
+    """Return the configuration in force, if there is one, and why the newest is not."""
     try:
         tree = parts.config.current()
     except CrawlfleetError as error:
@@ -79,7 +74,7 @@ def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
 
 
 def refusal(parts: Parts) -> str | None:
-    """Why the newest configuration is not in force; None where it is."""
+    """Say why the newest configuration is not in force; None where it is."""
     refused = parts.config.refused
     if refused is None:
         return None
@@ -87,7 +82,7 @@ def refusal(parts: Parts) -> str | None:
 
 
 def sampler_over(parts: Parts) -> Sampler:
-    """What sampling needs, over the parts of this environment."""
+    """Open the sampler of this environment."""
     bizs, data = RedisBizs(parts.redis), RedisDataQueue(parts.redis)
 
     def orphaned(tree: Tree, _: datetime) -> tuple[int, int]:
@@ -112,14 +107,14 @@ def sampler_over(parts: Parts) -> Sampler:
 
 
 def _jobs(parts: Parts) -> "MongoJobs":
-    """The jobs; what reads them is imported where a stage has bidding alone."""
+    """Open the store of jobs, which is imported where a stage has bidding alone."""
     from crawlfleet.jobs.mongo.store import MongoJobs
 
     return MongoJobs(parts.nodes)
 
 
 def unplaced_jobs(jobs: "MongoJobs", now: datetime, terms: BiddingTerms) -> list[UnplacedJob]:
-    """Jobs given up of late as no worker suits them, and those that wait beyond the patience.
+    """List jobs given up of late as no worker suits them, and those that wait for too long.
 
     Raises:
         StoreUnavailableError: the home node does not answer.
@@ -145,7 +140,7 @@ def unplaced_jobs(jobs: "MongoJobs", now: datetime, terms: BiddingTerms) -> list
 
 
 def pool_states(parts: Parts) -> list[PoolState]:
-    """What is known of the pools beside the usual one."""
+    """Return the states of the pools beside the usual one."""
     return [
         PoolState(
             pool=pool,
@@ -157,7 +152,7 @@ def pool_states(parts: Parts) -> list[PoolState]:
 
 
 class Monitor:
-    """One look at everything."""
+    """Samples everything, look by look."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -189,7 +184,7 @@ class Monitor:
         return self._reported(seen)
 
     def _blind(self, error: CrawlfleetError, refused: str | None) -> Sample:
-        """Without so much as the address or password of Redis, which the secret store has."""
+        """Make the sample of one without so much as the address or password of Redis."""
         warn("nothing could be looked at", error)
         return Sample(
             at=self._parts.now(),
@@ -210,6 +205,6 @@ class Monitor:
 
 @lru_cache(maxsize=1)
 def monitor(open_parts: Callable[..., Parts] = Parts) -> Monitor:
-    """The monitor of this environment."""
+    """Open the monitor of this environment."""
     settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
     return Monitor(open_parts(settings, "monitor"))

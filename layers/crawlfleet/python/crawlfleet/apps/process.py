@@ -1,4 +1,4 @@
-"""How a process treats its memory: what it imports stays, and a worker keeps what pages took.
+"""The memory of a process: what it imports stays, and a worker keeps what pages took.
 
 Python looks through all objects whenever so many more have been made, and an import makes nothing
 but objects that stay: that took a tenth of what a cold start costs. A worker makes a tree of each

@@ -1,27 +1,22 @@
-"""What reads pages: rules and spiders, as the functions that carry the parsers know them.
+"""Readers of pages, rules and spiders, as the functions that carry the parsers know them.
 
-A consumer asked to try a rule: a worker's parts, for one page, in an event loop of its own.
+A consumer asked to try a rule reads one page with them, in an event loop of its own.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.executors.registry import Registry, allow_spiders, check_spider
-from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
-from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.trials.remote import Question, Tried
 from crawlfleet.crawling.trials.service import TrialRunner, try_rule
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
-from crawlfleet.kernel.time import Clock
 
 #: The executors there are: built in, of installed packages, and of files dropped beside the
 #: consumer's handler. Lambda and the local cloud run where that folder is.
@@ -37,12 +32,11 @@ def carry_spiders(packages: tuple[str, ...]) -> None:
 
 
 def check_reader(reader: Rule | Spider) -> list[Problem]:
-    """Every mistake of a rule or a spider (config.validation.ReaderCheck).
+    """Return every error of a rule or a spider (config.validation.ReaderCheck).
 
     Importing what it takes brings in the parsers, so that happens here and not before.
     """
     from crawlfleet.crawling.extract.extractor import check_rule
-    from crawlfleet.crawling.records.schema import SchemaValidator
 
     if isinstance(reader, Rule):
         found = check_rule(reader)
@@ -53,40 +47,22 @@ def check_reader(reader: Rule | Spider) -> list[Problem]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialParts:
-    """What a trial shares with the worker of the same environment."""
+def answer(
+    runner: Callable[..., TrialRunner],
+    fetcher: Callable[[], AiohttpFetcher],
+    event: Mapping[str, Any],
+    who: str,
+) -> dict[str, Any]:
+    """Answer an event's question, by a worker's parts for one page; returns plain values."""
 
-    hosts: RedisHosts
-    robots: RedisRobotsCache
-    executors: SpiderExecutors
-    validator: SchemaValidator
-    clock: Clock
-    read_secret: Callable[[str], str]
+    async def run(question: Question) -> Tried:
+        async with fetcher() as opened:
+            trials = runner(fetcher=opened, check=check_reader, read=try_rule)
+            return await trials.answer(question, f"trial-{who}")
 
-
-def answer(parts: Parts, shared: TrialParts, event: Mapping[str, Any], who: str) -> dict[str, Any]:
-    """The answer to an event's question, as plain values."""
     try:
         question = msgspec.convert(event["trial"], Question)
     except msgspec.ValidationError as error:
         raise InvalidRequestError.of("trial", str(error)) from error
-    found: dict[str, Any] = msgspec.to_builtins(asyncio.run(_answer(parts, shared, question, who)))
+    found: dict[str, Any] = msgspec.to_builtins(asyncio.run(run(question)))
     return found
-
-
-async def _answer(parts: Parts, shared: TrialParts, question: Question, who: str) -> Tried:
-    allow_private = parts.config.current().stage.allow_private_addresses
-    async with AiohttpFetcher(allow_private, read_secret=shared.read_secret) as fetcher:
-        ports = TrialRunner(
-            config=parts.config,
-            hosts=shared.hosts,
-            robots=shared.robots,
-            fetcher=fetcher,
-            executors=shared.executors,
-            validator=shared.validator,
-            clock=shared.clock,
-            check=check_reader,
-            read=try_rule,
-        )
-        return await ports.answer(question, f"trial-{who}")

@@ -1,9 +1,4 @@
-"""The ports of seeds and of cancelling jobs, which the router, the scheduler and workers have.
-
-The ports of jobs that go on, which every worker and the scheduler have.
-
-The ports of watching and recovery, which every worker and the scheduler have.
-"""
+"""Services of seeds, jobs and recovery, which several functions open."""
 
 from typing import Final
 
@@ -17,6 +12,8 @@ from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.jobs.bidding.auction import JobAuction
+from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.cancellation import JobCancellation
 from crawlfleet.jobs.completion import JobRounds
 from crawlfleet.jobs.expansion import JobExpansion
@@ -30,12 +27,12 @@ from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook, RedisQueueRebuild
 from crawlfleet.requests.submission.service import Submissions
 
-#: What decides on the same page, for seeds and for visits alike.
+#: Decides whether two URLs are one page, for seeds and for visits alike.
 RESOLVERS: Final = SeedKeys()
 
 
-def seeding_ports(parts: Parts, submission: Submissions) -> SeedDispatcher:
-    """Everything on the real parts."""
+def open_seed_dispatcher(parts: Parts, submission: Submissions) -> SeedDispatcher:
+    """Open what makes requests of seeds."""
     return SeedDispatcher(
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
@@ -45,26 +42,26 @@ def seeding_ports(parts: Parts, submission: Submissions) -> SeedDispatcher:
     )
 
 
-def run_usage(parts: Parts) -> RunUsage:
-    """What runs take, learnt and answered."""
+def open_run_usage(parts: Parts) -> RunUsage:
+    """Open the usage of jobs."""
     return RunUsage(demands=MongoDemands(parts.nodes), jobs=MongoJobs(parts.nodes))
 
 
-def cancelling_ports(parts: Parts) -> JobCancellation:
-    """Everything on the real parts."""
+def open_cancellation(parts: Parts) -> JobCancellation:
+    """Open what cancels jobs."""
     return JobCancellation(
         jobs=MongoJobs(parts.nodes),
         store=parts.store,
         ledgers=parts.ledgers,
         cancellations=RedisCancellations(parts.redis),
-        usage=run_usage(parts),
+        usage=open_run_usage(parts),
     )
 
 
-def advancing_ports(
+def open_job_rounds(
     parts: Parts, submission: Submissions, seeds: MongoSeeds, detector: RedisFailureDetector
 ) -> JobRounds:
-    """Everything on the real parts.
+    """Open what makes tasks of jobs and ends them.
 
     What ``submission`` remembers of a backlog is for one thread: it is to be this one's own.
     """
@@ -76,13 +73,24 @@ def advancing_ports(
         ledgers=parts.ledgers,
         seeds=seeds,
         store=parts.store,
-        usage=run_usage(parts),
+        usage=open_run_usage(parts),
         detector=detector,
     )
 
 
+def open_auction(parts: Parts, detector: RedisFailureDetector) -> JobAuction:
+    """Open what gives jobs to workers that applied."""
+    return JobAuction(
+        jobs=MongoJobs(parts.nodes),
+        board=RedisBoard(parts.redis),
+        demands=MongoDemands(parts.nodes),
+        detector=detector,
+        say=parts.log.info,
+    )
+
+
 def open_recovery(parts: Parts) -> Recovery:
-    """Everything on the real parts."""
+    """Open what brings back lost requests."""
     return Recovery(
         store=parts.store,
         ledgers=parts.ledgers,
@@ -97,7 +105,7 @@ def open_recovery(parts: Parts) -> Recovery:
 
 
 def open_reaper(recovery: Recovery, hosts: RedisHosts) -> Reaper:
-    """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
+    """Open what reaps dead workers, over what recovery works on."""
     return Reaper(
         detector=recovery.detector,
         book=recovery.book,

@@ -52,7 +52,7 @@ AT_WORK_SECONDS: Final = 5.0
 
 
 class Remembered(Generic[T]):
-    """What is costly to find, and found at most once in so many seconds. What fails is not kept.
+    """A value that is costly to find, found at most once in so many seconds; no failure is kept.
 
     ``clock`` is the wall clock: the monotonic one may stand still while a Lambda is frozen.
     """
@@ -172,7 +172,7 @@ class RouterContext:
 
     @cached_property
     def config(self) -> ConfigCentre:
-        """The config centre."""
+        """Return the config centre."""
         return self._parts.config
 
     def refusal(self) -> str | None:
@@ -254,9 +254,9 @@ class RouterContext:
     @cached_property
     def seeds(self) -> "SeedDispatcher":
         """For seeds."""
-        from crawlfleet.apps.rounds import seeding_ports
+        from crawlfleet.apps.rounds import open_seed_dispatcher
 
-        return seeding_ports(self._parts, self.submission)
+        return open_seed_dispatcher(self._parts, self.submission)
 
     @cached_property
     def visits(self) -> "MongoVisits":
@@ -324,9 +324,9 @@ class RouterContext:
     @cached_property
     def cancelling(self) -> "JobCancellation":
         """For cancelling jobs."""
-        from crawlfleet.apps.rounds import cancelling_ports
+        from crawlfleet.apps.rounds import open_cancellation
 
-        return cancelling_ports(self._parts)
+        return open_cancellation(self._parts)
 
     @cached_property
     def reopening(self) -> "MongoJobReopening":
@@ -338,9 +338,9 @@ class RouterContext:
     @cached_property
     def usage(self) -> "RunUsage":
         """For what runs took."""
-        from crawlfleet.apps.rounds import run_usage
+        from crawlfleet.apps.rounds import open_run_usage
 
-        return run_usage(self._parts)
+        return open_run_usage(self._parts)
 
     @cached_property
     def detector(self) -> "RedisFailureDetector":
@@ -378,7 +378,7 @@ class RouterContext:
 
 @lru_cache(maxsize=1)
 def router(open_parts: Callable[..., Parts] = Parts) -> RestApi:
-    """The API of this environment."""
+    """Open the API of this environment."""
     log = Logger(service="router")
 
     def context() -> RouterContext:

@@ -1,4 +1,4 @@
-"""The scheduler: due schedules, the watch, recovery, scaling, each on its own."""
+"""The scheduler: due schedules, reaping, recovery, scaling, each on its own."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,13 @@ import msgspec
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
 from crawlfleet.apps.rounds import (
-    advancing_ports,
-    cancelling_ports,
+    open_auction,
+    open_cancellation,
+    open_job_rounds,
     open_reaper,
     open_recovery,
-    run_usage,
-    seeding_ports,
+    open_run_usage,
+    open_seed_dispatcher,
 )
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.crawling.frontier.worker import tend_seeds
@@ -35,11 +36,9 @@ from crawlfleet.fleet.recovery.service import Recovered, Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
 from crawlfleet.fleet.scaling import Scaled, ScaledPool, Scaling
 from crawlfleet.fleet.ticks import Faults, TickReports
-from crawlfleet.jobs.bidding.auction import JobAuction
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.cancellation import ROUND_SECONDS
 from crawlfleet.jobs.mongo.store import MongoJobs
-from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.jobs.schedules.dispatcher import ScheduleRunner
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
 from crawlfleet.jobs.service import JobStarter
@@ -87,7 +86,7 @@ class Verbs:
 
 
 class Scheduler:
-    """One tick's work."""
+    """Does a tick's work."""
 
     def __init__(self, parts: Parts, verbs: Verbs = Verbs()) -> None:
         self._parts = parts
@@ -107,13 +106,13 @@ class Scheduler:
             ),
         )
         self._recrawl = Recrawl(submission=self._submission, visits=MongoVisits(parts.nodes))
-        self._seeding = seeding_ports(parts, self._submission)
+        self._seeding = open_seed_dispatcher(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = open_recovery(parts)
         self._reassignment = RemovedPools(recovery=self._recovery, say=parts.log.warning)
-        self._cancelling = cancelling_ports(parts)
+        self._cancelling = open_cancellation(parts)
         self._hosts = RedisHosts(parts.redis)
-        self._usage = run_usage(parts)
+        self._usage = open_run_usage(parts)
         self._orphaned = OrphanedQueues(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -121,17 +120,10 @@ class Scheduler:
             metrics=metrics,
             say=parts.log.warning,
         )
-        self._advancing = advancing_ports(
+        self._advancing = open_job_rounds(
             parts, self._submission, self._seeding.seeds, self._recovery.detector
         )
-        # Not all of apps.consumer: what probes sites is the workers'.
-        self._awarding = JobAuction(
-            jobs=self._advancing.jobs,
-            board=RedisBoard(parts.redis),
-            demands=MongoDemands(parts.nodes),
-            detector=self._recovery.detector,
-            say=parts.log.info,
-        )
+        self._awarding = open_auction(parts, self._recovery.detector)
         self._scaling = Scaling(
             forecast=Forecast(
                 sampler=RedisQueueSampler(parts.redis),
@@ -161,14 +153,13 @@ class Scheduler:
     def answer(
         self, event: Mapping[str, Any], name: str, time_left: Callable[[], float]
     ) -> Mapping[str, int | str]:
-        """What an event asks for: an alarm that the workers be looked at, anything else all of it.
+        """Do what an event asks for: scale, where it brings alarms; the whole tick otherwise.
 
-        Unless it is of a rule of somebody's own, which has a spider started.
+        An event of a rule of somebody's own starts a job. A stage that is deployed and has no
+        configuration yet has nothing to do, which is no failure: each tick would leave a dead
+        letter.
 
-        A stage that is deployed and has no configuration yet has nothing to do, which is no
-        failure: nobody would have to mend it, and each tick would leave a dead letter.
-
-        ``name`` is who this is, for turns and journals; ``time_left`` is in seconds.
+        ``name`` is who this is, for locks and journals; ``time_left`` is in seconds.
         """
         alarms = alarms_in(event)
         if alarms is None and is_start(event):
@@ -194,7 +185,7 @@ class Scheduler:
         return self._verbs.scale_all(self._scaling, tree, self._clock)
 
     def tick(self, name: str, time_left: Callable[[], float]) -> dict[str, int]:
-        """Do all of it, and tell of it; a part that fails does not keep the others from running.
+        """Do all of it, and report it; a part that fails does not keep the others from running.
 
         Workers come first: what is slow here must not keep a fleet from them until the time is up.
         They come last once more where the others have made work for them.
@@ -288,7 +279,7 @@ class Scheduler:
 
 
 def _reported(found: Mapping[str, Scaled]) -> dict[str, int]:
-    """What came of scaling, for the answer and the log; of further pools as ``wanted@large``."""
+    """Count what scaling did, for the answer and the log; of further pools as ``wanted@large``."""
     reported: dict[str, int] = {}
     for pool, scaled in found.items():
         at = "" if pool == MAIN_POOL else f"@{pool}"
@@ -302,6 +293,6 @@ def _reported(found: Mapping[str, Scaled]) -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def scheduler(open_parts: Callable[..., Parts] = Parts) -> Scheduler:
-    """The scheduler of this environment."""
+    """Open the scheduler of this environment."""
     needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.CEILING)
     return Scheduler(open_parts(Settings.from_environment(needs=needs), "scheduler"))

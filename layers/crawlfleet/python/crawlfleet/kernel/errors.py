@@ -58,7 +58,7 @@ class InvalidRequestError(RejectedError):
 
     @classmethod
     def of(cls, field: str, message: str) -> "InvalidRequestError":
-        """The error of a single field."""
+        """Make the error of a single field."""
         return cls((Problem(field, message),))
 
 
@@ -71,7 +71,7 @@ class UnknownTenantError(RejectedError):
 
 
 class NotOperatorError(RejectedError):
-    """What was asked for concerns all tenants, and the key's tenant is no operator."""
+    """The call concerns all tenants, and the key's tenant is no operator."""
 
 
 class UnknownRuleError(RejectedError):
@@ -243,7 +243,7 @@ class LimitRefusedError(StoreError):
 
 
 class MessageRefusedError(StoreError):
-    """What sends messages does not take this one, and never will; another one it may."""
+    """The message is never taken by what sends messages; another one may be."""
 
 
 class StoreConflictError(StoreError):

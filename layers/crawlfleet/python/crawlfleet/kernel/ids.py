@@ -47,7 +47,7 @@ _LATEST_MS = 253_402_300_799_000
 
 
 class IdKind(StrEnum):
-    """How a biz numbers its requests."""
+    """The kinds of request ids, of which each biz has one."""
 
     SNOWFLAKE = "snowflake"
     UUID = "uuid"
@@ -75,7 +75,7 @@ def parse_id(text: str, field: str = "id") -> RequestId:
 
 
 def issued_at(request_id: RequestId) -> datetime | None:
-    """The moment an id carries, or None for a counter, which carries none.
+    """Return the moment an id carries; None for a counter, which carries none.
 
     The kinds tell themselves apart: Snowflake ids passed 2^50 three days after their epoch, and a
     counter that counts a million a second takes 35 years to get there.
@@ -102,7 +102,7 @@ class State(IntEnum):
 
     @property
     def label(self) -> str:
-        """The state as clients write it: ``pending``."""
+        """Return the state as clients write it: ``pending``."""
         return self.name.lower()
 
 

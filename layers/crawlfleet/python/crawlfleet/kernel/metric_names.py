@@ -208,7 +208,7 @@ FINDING: Final = "Finding"
 
 
 def finding(kind: str) -> str:
-    """The metric that says whether a kind of finding is there, for the alarm that watches it.
+    """Return the metric of a kind of finding, for the alarm that watches it.
 
     >>> finding("ledger_difference")
     'FindingLedgerDifference'

@@ -36,7 +36,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricSink(Protocol):
-    """Where metrics go."""
+    """A sink of metrics."""
 
     def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
         """Emit values of one moment under the same dimensions; the stage is always one of them.

@@ -77,7 +77,7 @@ def function_name(stage: str, function: str) -> str:
 
 
 def consumer(pool: str) -> str:
-    """The consumer function of a pool other than the usual one.
+    """Return the consumer function of a pool other than the usual one.
 
     >>> function_name("aws-large", consumer("large"))
     'crawlfleet-aws-large-consumer-large'

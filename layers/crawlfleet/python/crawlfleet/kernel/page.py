@@ -62,7 +62,7 @@ _CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#]*@")
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a site answered to an attempt that failed, as far as people need it to find out why.
+    """A site's answer to an attempt that failed, as far as people need it to find out why.
 
     ``headers`` are the few that matter; ``sample`` is the beginning of the body. Made by :meth:`of`
     all of it is bounded and free of credentials.

@@ -1,4 +1,4 @@
-"""Where a reader of a list has got to: a position ``(epoch ms, id)``, opaque to the client.
+"""Cursors: the position of a reader of a list, ``(epoch ms, id)``, opaque to the client.
 
 Where a reader of a list of jobs has got to; opaque to the client.
 """
@@ -30,7 +30,7 @@ _BEFORE_ALL: Final = "0"
 
 
 def encode(position: Position) -> str:
-    """The position as a client carries it.
+    """Return the position as a client carries it.
 
     >>> decode(encode((1767225600000, "42-0")), records=True)
     (1767225600000, '42-0')
@@ -39,7 +39,7 @@ def encode(position: Position) -> str:
 
 
 def decode(text: str, *, records: bool = False) -> Position:
-    """The position in a cursor of a list of requests or of ``records``.
+    """Read the position in a cursor of a list of requests or of ``records``.
 
     Raises:
         InvalidRequestError: it is none of ours, or of another list.
@@ -67,7 +67,7 @@ def _position(text: str, *, records: bool) -> Position | None:
 
 
 def resume_from(last: Position | None, before: Position | None, now: datetime) -> Position | None:
-    """Where the next call starts, given the last position read now and the one before.
+    """Return where the next call starts, given the last position read now and the one before.
 
     Never later than the settling time allows, never earlier than where this call started.
     """
@@ -82,13 +82,13 @@ _JOB_POSITION: Final = re.compile(r"([0-9]{1,14}) ([A-Za-z0-9._-]{1,64})\Z")
 
 
 def encode_job(created_at: datetime, name: str) -> str:
-    """The position as a client carries it."""
+    """Return the position as a client carries it."""
     plain = f"{to_ms(created_at)} {name}".encode()
     return base64.urlsafe_b64encode(plain).decode().rstrip("=")
 
 
 def decode_job(text: str) -> tuple[datetime, str]:
-    """The position in a cursor.
+    """Read the position in a cursor of a list of jobs.
 
     >>> decode_job(encode_job(from_ms(1767225600000), "june.4f2a91"))[1]
     'june.4f2a91'

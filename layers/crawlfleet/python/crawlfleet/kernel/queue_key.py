@@ -1,4 +1,4 @@
-"""Where the queue entries of a biz live: the unit of queueing, leasing and counting.
+"""Queue keys: one biz of a tenant and its queue, the unit of queueing, leasing and counting.
 
 A pool: one kind of worker (SPEC.md B12, C1): so much memory, in a region, behind a network.
 
@@ -23,7 +23,7 @@ MOST_POOLS: Final = 16
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What infrastructure says of a kind of worker, in ``CRAWLFLEET_POOLS`` as JSON.
+    """A kind of worker, as infrastructure states it in ``CRAWLFLEET_POOLS`` as JSON.
 
     Attributes:
         name: ``main``, or a slug of its own.
@@ -60,7 +60,7 @@ class QueueKey(msgspec.Struct, frozen=True, order=True):
 
     @property
     def path(self) -> str:
-        """Which biz it is, for people and for keys of figures: a queue's name may change.
+        """Return ``tenant/biz``, for people and for keys of figures: a queue's name may change.
 
         >>> QueueKey("acme", "docs", "main").path
         'acme/docs'
@@ -69,7 +69,7 @@ class QueueKey(msgspec.Struct, frozen=True, order=True):
 
     @property
     def pool(self) -> str | None:
-        """The pool that its work is bound for; None where any may do it.
+        """Return the pool that its work is bound for; None where any may do it.
 
         >>> QueueKey("acme", "docs", "main@large").pool
         'large'
@@ -80,7 +80,7 @@ class QueueKey(msgspec.Struct, frozen=True, order=True):
 
 
 def bound(queue_key: QueueKey, pool: str) -> QueueKey:
-    """The lane of the same biz whose work is bound for a pool; the usual one's is the lane itself.
+    """Return the queue of the same biz bound for a pool; for the usual one it is the same queue.
 
     >>> bound(QueueKey("acme", "docs", "main"), "large").queue
     'main@large'
@@ -110,7 +110,7 @@ class Ageing(Document, frozen=True, kw_only=True):
 
     @property
     def interval_ms(self) -> int:
-        """The interval in whole milliseconds."""
+        """Return the interval in whole milliseconds."""
         return round(self.interval_seconds * 1_000)
 
 

@@ -21,7 +21,7 @@ _LONGEST_READ: Final = 10_000
 
 
 def plain(text: str, most: int) -> str:
-    """The text as one line of at most ``most`` characters, without credentials.
+    """Return the text as one line of at most ``most`` characters, without credentials.
 
     >>> plain("mongodb://root:s3cr@t@db.example/x is" + chr(10) + "away", 60)
     'mongodb://***@db.example/x is away'
@@ -35,7 +35,7 @@ def plain(text: str, most: int) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """The text as one line of at most ``most`` characters, whatever it says.
+    """Return the text as one line of at most ``most`` characters, whatever it says.
 
     >>> one_line("biz acme/token:" + chr(10) + " 5 wait", 30)
     'biz acme/token: 5 wait'

@@ -35,7 +35,7 @@ _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
 
 
 class Need(StrEnum):
-    """What a caller asks for beside the stage and the log level, which everyone gets."""
+    """The variables that a function needs beside the stage and the log level."""
 
     REDIS = "redis"
     NODES = "nodes"

@@ -52,7 +52,7 @@ _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
 def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Problem, ...]]:
-    """The document as ``shape``, or None and every mistake in it. Field paths start at its root.
+    """Decode a document as ``shape``, or return None and all its errors, by paths from its root.
 
     >>> from crawlfleet.config.documents.biz import Tenant
     >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
@@ -85,7 +85,7 @@ def _unreadable(error: Exception) -> Problem:
 
 
 def right_fields(content: str | bytes, shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """What of a wrong document is right: its fields by name, mappings without their wrong entries.
+    """Return the right fields of a wrong document, mappings without their wrong entries.
 
     For those who check what the types cannot say, so that one mistake does not hide another.
 
@@ -119,7 +119,7 @@ def _is(value: object, shape: Any) -> bool:
 
 
 def join(path: str, name: str) -> str:
-    """The path of a field below another one.
+    """Return the path of a field below another one.
 
     >>> join("rules", "detail"), join("", "rules"), join("headers", "X Y")
     ('rules.detail', 'rules', 'headers["X Y"]')
@@ -130,7 +130,7 @@ def join(path: str, name: str) -> str:
 
 
 def named(fields: Iterable[str], like: str) -> str:
-    """The fields there are, so many as one reads; what may have been meant by ``like`` is first.
+    """List fields, so many as one reads; those that ``like`` may have meant are first.
 
     >>> named(["url", "rule", "meta"], "rul")
     'rule, url, meta'
@@ -143,7 +143,7 @@ def named(fields: Iterable[str], like: str) -> str:
 
 
 def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
-    """The mistakes of ``value``, if it is no ``shape``."""
+    """Yield the errors of ``value``, if it is no ``shape``."""
     try:
         msgspec.convert(value, shape, strict=True)
     except msgspec.ValidationError as error:
@@ -156,7 +156,7 @@ def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
 
 
 def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
-    """The mistakes of the parts of ``value``, when it is a container of the wanted kind."""
+    """Yield the errors of the parts of ``value``, when it is a container of the wanted kind."""
     if isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct):
         yield from _inside_struct(value, shape, path)
     elif isinstance(value, dict) and get_origin(shape) is dict:
@@ -189,7 +189,7 @@ def _inside_struct(
 
 
 def _bare(shape: Any, value: object) -> Any:
-    """The shape without its constraints; of alternatives, the one that ``value`` seems to mean."""
+    """Return the shape without constraints; of alternatives what ``value`` seems to mean."""
     while get_origin(shape) is Annotated:
         shape = get_args(shape)[0]
     if get_origin(shape) in (Union, types.UnionType):
@@ -222,12 +222,12 @@ def _message(error: Exception, value: object, path: str, shape: Any = None) -> s
 
 
 def _kinds(names: str) -> str:
-    """What the decoder calls ``object | null``, as people do."""
+    """Name kinds, which the decoder calls ``object | null``, as people do."""
     return " or ".join(_KINDS.get(name, f"`{name}`") for name in names.split(" | "))
 
 
 def _words(shape: Any) -> str | None:
-    """What a pattern somewhere in the shape lets through."""
+    """Return the words of a pattern somewhere in the shape."""
     for part in getattr(shape, "__metadata__", ()):
         if isinstance(part, Words):
             return part.text
@@ -235,7 +235,7 @@ def _words(shape: Any) -> str | None:
 
 
 def _members(shape: Any) -> Iterator[str]:
-    """What may be said where one of an enumeration is wanted."""
+    """Yield the members of an enumeration somewhere in the shape."""
     if isinstance(shape, type) and issubclass(shape, Enum):
         yield from (str(member.value) for member in shape)
     if get_origin(shape) is Literal:
@@ -285,4 +285,4 @@ Seconds = Annotated[float, Meta(gt=0)]
 class Document(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What every config document, and each part of one, shares: unknown keys are mistakes."""
+    """The base of config documents and their parts: unknown keys are errors."""

@@ -87,7 +87,7 @@ class _Owners:
 
 
 class HostAffinity:
-    """Which hosts are one worker's own. Its threads may ask at the same time.
+    """The hosts that are one worker's own. Its threads may ask at the same time.
 
     What is bound for a pool is shared out among its workers; what is bound for none, among those of
     every pool that takes it, so that a host has one owner there and not one in each pool.

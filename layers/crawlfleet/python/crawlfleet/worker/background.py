@@ -1,4 +1,4 @@
-"""What a worker does for the fleet beside its pages, and how it leaves when there is nothing to do.
+"""Background tasks of a worker, for the fleet; and its departure when there is nothing to do.
 
 In rounds, each of which blocks in a thread: it reaps workers that died and has them replaced, asks
 whether it is one too many, recovers what is lost, ends cancelled jobs and awards those that wait

@@ -125,7 +125,7 @@ class Heartbeat:
 
 
 class Ownership:
-    """Which leases are still one worker's own. Used from the event loop only."""
+    """The leases of one worker, as far as they are still its own. Used from the event loop only."""
 
     def __init__(self, session: Session, heartbeat: Heartbeat, leases: Leases) -> None:
         self.heartbeat = heartbeat

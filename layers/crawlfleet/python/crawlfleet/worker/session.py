@@ -1,4 +1,4 @@
-"""What a worker works on, and what the parts of one invocation share."""
+"""Sessions: the services that a worker works on, and what the parts of one invocation share."""
 
 import asyncio
 from collections import defaultdict
@@ -58,7 +58,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerServices:
-    """What a worker works on.
+    """The services that a worker works on.
 
     ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
     ``pool`` is the worker's. Its waits go by ``steady``, and are as long as ``pauses`` says.

@@ -1,4 +1,4 @@
-"""What a worker tells beside outcomes: phases, field coverage, hosts, usage of jobs, throughput.
+"""Telemetry of a worker: phases, field coverage, hosts, usage of jobs, throughput.
 
 Throughput counts what is done for good (fleet.autoscaler): a request that is deferred, or tried
 again later, costs the time it took and is no page less to deal with.
@@ -135,7 +135,7 @@ class ThroughputMeter:
             self.ended(queue_key, is_final=is_final)
 
     def began(self, queue_key: QueueKey) -> None:
-        """A runner has begun with a request."""
+        """Note that a runner has begun with a request."""
         now = self._steady()
         self._whole.run(now, 1)
         account = self._queues.get(queue_key.path)
@@ -145,7 +145,7 @@ class ThroughputMeter:
             account.run(now, 1)
 
     def ended(self, queue_key: QueueKey, *, is_final: bool) -> None:
-        """A runner is free again; whether the request is dealt with for good."""
+        """Note that a runner is free again, and whether the request is dealt with for good."""
         now = self._steady()
         for account in (self._whole, self._queues.get(queue_key.path)):
             # One that had begun before there was room for its lane is not in the account.
@@ -170,7 +170,7 @@ class ThroughputMeter:
         return found
 
     def throughputs(self) -> dict[str, Throughput]:
-        """What it could do in a second of a lane alone, by ``tenant/biz``, if that is known."""
+        """Return what it could do in a second of each queue alone, by ``tenant/biz``, if known."""
         now = self._steady()
         self._whole.run(now, 0)
         found: dict[str, Throughput] = {}
@@ -197,7 +197,7 @@ class ThroughputMeter:
 
 
 class _Account:
-    """What runners do, of one lane or of all.
+    """The work of runners, of one queue or of all.
 
     Attributes:
         since: When the account was opened.
@@ -217,7 +217,7 @@ class _Account:
         self.ended = 0
 
     def run(self, now: float, more: int) -> None:
-        """So many more run from now on."""
+        """Note that so many more run from now on."""
         self.spent += self.running * (now - self._at)
         self._at = now
         self.running += more

@@ -1,4 +1,4 @@
-"""What runs take of this worker, measured while it works (SPEC.md B10).
+"""The usage of jobs on this worker, measured while it works (SPEC.md B10).
 
 The process is read about once a second while tasks of jobs are under way, and not at all otherwise.
 What it has taken since the last reading is shared out between whatever was under way: memory by how
@@ -47,7 +47,7 @@ class Idle:
         self.memory_bytes: int | None = None
 
     def seen(self, memory_bytes: int) -> None:
-        """It had so much while nothing ran."""
+        """Note what it had while nothing ran."""
         if memory_bytes > 0 and (self.memory_bytes is None or memory_bytes < self.memory_bytes):
             self.memory_bytes = memory_bytes
 
@@ -88,7 +88,7 @@ class _Run:
         self.moved = 0
 
     def book(self, memory: float, cpu: float, seconds: float, now: float) -> None:
-        """Its share of a reading: bytes, and the index times seconds, of so many seconds."""
+        """Add its share of a reading: bytes, and the index times seconds, of so many seconds."""
         known = self.figures
         self.figures = replace(
             known,
@@ -157,7 +157,7 @@ class UsageMeter:
             self._end(run, end)
 
     def arrived(self, queue_key: QueueKey, job: str | None, page: Page) -> None:
-        """The page of something that is under way is there."""
+        """Note that the page of an attempt has come."""
         if self._read_at is None:
             return
         count, now = travelled(page), self._steady()
@@ -180,7 +180,7 @@ class UsageMeter:
                 self._share_out(now, self._read_at)
 
     def take(self, *, last: bool = False) -> list[RunPart]:
-        """What is to be told now; of the ``last`` call everything that was not told yet."""
+        """Return what is to be reported now; in the ``last`` call all that was not reported yet."""
         if not self._runs:
             return []
         now, found = self._steady(), []
@@ -197,7 +197,7 @@ class UsageMeter:
         return found
 
     def keep(self, parts: Iterable[RunPart]) -> None:
-        """These could not be told: they are to be told again."""
+        """Keep parts that could not be reported, for the next call."""
         for part in parts:
             run = self._runs.get((part.tenant, part.biz, part.job))
             if run is not None:
@@ -253,7 +253,7 @@ class UsageMeter:
         return key is not None and self._runs.pop(key) is not None
 
     def _open(self, now: float) -> None:
-        """The first task of any job after a while: what is taken counts from here on."""
+        """Open a reading: the first task of any job after a while has begun."""
         taken = self._readings.taken()
         if not self._others.running:
             self._idle.seen(taken.memory_bytes)
@@ -293,7 +293,7 @@ class UsageMeter:
 
 
 def travelled(page: Page) -> int:
-    """About how many bytes a page's body was on its way here.
+    """Estimate the bytes of a page's body on its way here.
 
     >>> travelled(Page(url="", status=200, body=b"x" * 9, headers={}))
     9

@@ -1,4 +1,4 @@
-"""How every AWS client of ours is made: explicit time-outs, few tries, the environment's addresses.
+"""Clients of AWS: explicit time-outs, few tries, the environment's addresses.
 
 botocore's own defaults wait 60 s and try five times, which is longer than most functions live.
 
@@ -23,7 +23,7 @@ _FUNCTION_ARN: Final = re.compile(r"arn:[a-z0-9-]+:lambda:(?P<region>[a-z0-9-]+)
 
 
 def region_of(function: str) -> str | None:
-    """The region that the ARN of a function names; None for a name, which is of the own region.
+    """Return the region in a function's ARN; None for a name, which is of the own region.
 
     >>> region_of("arn:aws:lambda:eu-west-1:123456789012:function:far")
     'eu-west-1'
@@ -36,7 +36,7 @@ def region_of(function: str) -> str | None:
 def lambda_client(
     function: str, *, timeout_seconds: float = TIMEOUT_SECONDS, attempts: int = ATTEMPTS
 ) -> Any:
-    """A client of ``lambda`` that reaches a function, wherever its ARN says that it is."""
+    """Make a client of ``lambda`` that reaches a function, wherever its ARN says that it is."""
     return client(
         "lambda",
         region=region_of(function),
@@ -122,7 +122,7 @@ class Secrets:
         return f"Secrets(cached={len(self._values)})"
 
     def read(self, secret_id: str) -> str:
-        """The secret's value; asked for once, then from memory until :meth:`forget`.
+        """Return the secret's value: asked for once, then from memory until :meth:`forget`.
 
         Raises:
             ConfigError: there is no such secret, or this function may not read it.

@@ -1,4 +1,4 @@
-"""What MongoDB says of who we are: a user with another password, or who is there no more.
+"""Refusals by MongoDB: our user has another password, or is there no more.
 
 The border, where errors arrive, does not know which node's client they are of. So it counts what
 may be a refusal for the whole process; whoever uses a node next sees that the count has moved on
@@ -27,7 +27,7 @@ _UNAUTHORISED: Final = 13
 
 
 class Refusals:
-    """How often a server may have refused who we are. Other counts than before are what matters."""
+    """A count of what may be refusals of our user; only its changes matter."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,18 +45,18 @@ REFUSALS: Final = Refusals()
 
 
 class Pace:
-    """When a node's secret may be read again."""
+    """The back-off of reading a node's secret again."""
 
     def __init__(self) -> None:
         self._due_at = float("-inf")
         self._pause = RENEWAL_SECONDS
 
     def is_due(self, now: float) -> bool:
-        """Whether it may be read now, by a steady clock."""
+        """Tell whether it may be read now, by a steady clock."""
         return now >= self._due_at
 
     def read(self, now: float, *, changed: bool) -> None:
-        """It was read just now, and is another one or the same."""
+        """Note that it was read just now, and is another one or the same."""
         if changed:
             self._pause = RENEWAL_SECONDS
         self._due_at = now + self._pause
@@ -79,7 +79,7 @@ def refusal_of(client: MongoClient[Any]) -> OperationFailure | None:
 
 
 def is_refused(client: MongoClient[Any], uri: str) -> bool | None:
-    """Whether the node does not know whom ``uri`` names; None where it does not say."""
+    """Tell whether the node does not know whom ``uri`` names; None where it does not say."""
     if refusal_of(client) is not None:
         return True
     try:
@@ -93,7 +93,7 @@ def is_refused(client: MongoClient[Any], uri: str) -> bool | None:
 
 
 def _names_somebody(uri: str) -> bool:
-    """Whether somebody has to be known there at all.
+    """Tell whether the node has to know somebody at all.
 
     >>> _names_somebody("mongodb://ours:secret@a:1,b:2/?tls=true"), _names_somebody("mongodb://a:1")
     (True, False)

@@ -79,7 +79,7 @@ class ServerClock:
 
 
 def server_time(connection: RedisConnection) -> datetime:
-    """The server's time, for whoever asks once.
+    """Return the server's time, for whoever asks once.
 
     Raises:
         StoreUnavailableError: the server does not tell it.

@@ -97,12 +97,12 @@ class RedisConnection:
             self._place = Server(self._address)
 
     def is_partly_there(self) -> bool:
-        """Whether, where a call has found nobody, other parts of it answer."""
+        """Tell whether other parts of it answer where a call has found nobody."""
         return self._place.is_partly_there()
 
     @cached_property
     def client(self) -> redis.Redis:
-        """The driver's own client, for what no method here does; nothing of it is translated.
+        """Return the driver's own client, for what no method here does; nothing is translated.
 
         That of a cluster finds the nodes of keys by itself; what has no key it asks of one or of
         all, by its own lights: for that :meth:`nodes` is there.
@@ -138,7 +138,7 @@ class RedisConnection:
         return answers
 
     def as_far_as_may_be(self, script: Script, each: Sequence[Call]) -> list[object]:
-        """The same, where some of a cluster's nodes may be away and the others' answers count.
+        """Run the same where some of a cluster's nodes may be away and the others' answers count.
 
         In the place of what they were to answer is a :class:`StoreUnavailableError`.
 
@@ -153,7 +153,7 @@ class RedisConnection:
         return [_unavailable(one) if isinstance(one, Exception) else one for one in answers]
 
     def queue_by_queue(self, script: Script, each: Sequence[Call]) -> list[object]:
-        """The same over however many lanes, some in a round trip.
+        """Run the same over however many queues, some in a round trip.
 
         Raises:
             StoreUnavailableError: nothing was answered, or the only server is away.
@@ -182,7 +182,7 @@ class RedisConnection:
             return self._repeated(partial(self._place.together, commands))
 
     def nodes(self) -> list[tuple[str, redis.Redis]]:
-        """The driver's client of every server that has keys, by its address.
+        """Return the driver's client of every server that has keys, by its address.
 
         For what is asked of each: calls are to be in :meth:`translated`.
         """
@@ -190,7 +190,7 @@ class RedisConnection:
             return self._repeated(self._place.nodes)
 
     def ping(self) -> None:
-        """Whether every server that has keys answers.
+        """Check that every server that has keys answers.
 
         Raises:
             StoreUnavailableError: one does not, or there are keys that none has.
@@ -200,7 +200,7 @@ class RedisConnection:
                 self._repeated(client.ping)
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Whether no script can have both keys, for they are in two slots of a cluster."""
+        """Tell whether no script can have both keys, for they are in two slots of a cluster."""
         return self._place.are_apart(one, other)
 
     @contextmanager
@@ -262,7 +262,7 @@ def _unavailable(cause: Exception) -> StoreUnavailableError:
 
 
 def whole(answer: object) -> int:
-    """The answer of a script that counts.
+    """Return the answer of a script that counts.
 
     Raises:
         StoreUnavailableError: it is no number, so what answered is no Redis of ours.
@@ -273,19 +273,19 @@ def whole(answer: object) -> int:
 
 
 def text(answer: object) -> bytes:
-    """The answer of a script that returns text; raises as :func:`whole` does."""
+    """Return the answer of a script that returns text; raises as :func:`whole` does."""
     if isinstance(answer, bytes):
         return answer
     raise nonsense()
 
 
 def several(answer: object, count: int | None = None) -> list[object]:
-    """The answer of a script that returns ``count`` values; raises as :func:`whole` does."""
+    """Return the ``count`` values that a script returns; raises as :func:`whole` does."""
     if isinstance(answer, list) and count in {None, len(answer)}:
         return answer
     raise nonsense()
 
 
 def nonsense() -> StoreUnavailableError:
-    """What answered is no Redis, or none that runs our scripts."""
+    """Make the error of an answer that is no Redis's, or none's that runs our scripts."""
     return StoreUnavailableError(PART, "the answer has another shape than the script's")

@@ -45,7 +45,7 @@ class Password(CredentialProvider):
         self.user = user
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """What the driver sends."""
+        """Return what the driver sends."""
         return (self.user, self.value) if self.user else (self.value,)
 
 
@@ -87,14 +87,14 @@ class Address:
             raise ConfigError([problem]) from None
 
     def open(self, host: str | None = None, port: int = 0) -> redis.Redis:
-        """A client of the server there, or of another one of the cluster; nothing connects yet."""
+        """Make a client of the server, or of another one of the cluster; nothing connects yet."""
         url = self._url if host is None else _at(self._url, host, port)
         client = redis.Redis.from_url(url, **self._options(), retry=Retry(NoBackoff(), 0))
         client.set_response_callback("HGETALL", _pairs)
         return client
 
     def open_cluster(self) -> "RedisCluster":
-        """The driver's own client of a cluster; it connects at once."""
+        """Make the driver's own client of a cluster; it connects at once."""
         from redis.cluster import RedisCluster
 
         return RedisCluster.from_url(self._url, **self._options())
@@ -113,14 +113,14 @@ class Address:
 
 
 def _pairs(answer: object) -> dict[object, object]:
-    """A HASH; the driver would make one of anything."""
+    """Read a HASH; the driver would make one of anything."""
     if not isinstance(answer, list) or len(answer) % 2:
         raise redis.exceptions.InvalidResponse("the answer is no HASH")
     return dict(zip(answer[::2], answer[1::2], strict=True))
 
 
 def _without_user(url: str) -> tuple[str, str]:
-    """The address without its user, and the user.
+    """Return the address without its user, and the user.
 
     >>> _without_user("rediss://shop@redis.example:6379/0")
     ('rediss://redis.example:6379/0', 'shop')
@@ -131,7 +131,7 @@ def _without_user(url: str) -> tuple[str, str]:
 
 
 def _at(url: str, host: str, port: int) -> str:
-    """The address of another node: user, password and options are the same.
+    """Return the address of another node: user, password and options are the same.
 
     >>> _at("rediss://shop@redis.example:6379/0?ssl_check_hostname=no", "::1", 7000)
     'rediss://shop@[::1]:7000/0?ssl_check_hostname=no'
@@ -234,7 +234,7 @@ class Server:
         return answers
 
     def last_used(self, _key: str) -> float:
-        """When the server that has the key was heard of."""
+        """Return when the server that has the key was heard of."""
         return self.used_at
 
     def ping(self, _key: str) -> None:
@@ -242,16 +242,16 @@ class Server:
         self.client.ping()
 
     def nodes(self) -> list[tuple[str, redis.Redis]]:
-        """Each server that has keys, by its address: this one."""
+        """Return each server that has keys, by its address: this one."""
         where = self.client.connection_pool.connection_kwargs
         return [(f"{where.get('host', where.get('path'))}:{where.get('port', 0)}", self.client)]
 
     def are_apart(self, _one: str, _other: str) -> bool:
-        """Whether no script can have both keys."""
+        """Tell whether no script can have both keys."""
         return False
 
     def is_partly_there(self) -> bool:
-        """Whether some of its keys are there when others are not."""
+        """Tell whether some of its keys are there when others are not."""
         return False
 
     def start_anew(self) -> None:
@@ -287,7 +287,7 @@ class FleetKeys(NamedTuple):
 
 
 def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
-    """The stage-wide keys; another name keeps a second fleet apart on the same Redis.
+    """Return the stage-wide keys; another name keeps a second fleet apart on one Redis.
 
     Those by which workers are counted and started are each pool's own.
 
