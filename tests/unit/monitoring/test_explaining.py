@@ -265,7 +265,7 @@ def test_every_other_state_has_its_sentence(state, flag, words):
         (State.LEASED, "Worker ? works on it; that worker is not known"),
         (State.WAITING, "Attempt 0 of 3 failed: None."),
         (State.DONE, "It was read in attempt 0 and gave 0 records."),
-        (State.DEAD, "It was given up on after 0 attempts: nobody noted why."),
+        (State.DEAD, "It was given up on after 0 attempts: no reason was noted."),
         (State.CANCELLED, "It was cancelled."),
         (State.EXPIRED, "It was not worked on within 7 d"),
         (101, "It is 101, a state of this biz's own"),

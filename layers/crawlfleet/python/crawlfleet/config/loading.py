@@ -1,11 +1,10 @@
-"""What of a configuration tree is in force (SPEC.md A3, H8).
+"""Decide what of a configuration tree is in force (SPEC.md A3, H8).
 
 Decided per document: a wrong one is refused, its last good version stays, and no other document
 suffers. Where two documents contradict each other, the one that was in force is believed. The same
 decisions serve the functions, which adopt what is good, and the command line, which refuses a whole
-push for one mistake.
-
-A path names a document: ``stage``, ``tenants/{tenant}``, ``bizs/{tenant}/{biz}``; all are JSON.
+push for one error. A path names a document: ``stage``, ``tenants/{tenant}``,
+``bizs/{tenant}/{biz}``; all are JSON.
 """
 
 import re
@@ -49,7 +48,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in force from here on, and everything that is not, and why.
+    """The tree in force from here on, and everything that is not in force, with reasons.
 
     ``tree`` is None when there is no stage document to start from. ``readings`` save the next
     verdict from reading unchanged documents again.
@@ -96,7 +95,7 @@ def adopt(
 
 
 def push_problems(standing: Mapping[str, str], wanted: Tree, now: datetime) -> list[Problem]:
-    """What forbids the step from the documents that stand to a tree that is valid by itself."""
+    """Find what forbids the step from the stored documents to a tree that is valid by itself."""
     found: list[Problem] = []
     for path, text in standing.items():
         if shape_of(path) is not Biz:
@@ -140,7 +139,7 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
 
 
 def _reads_nothing(text: str) -> bool:
-    """Whether a biz has neither rules nor spiders, right or wrong ones; not of what is damaged."""
+    """Return whether a biz has neither rules nor spiders; False of what is damaged."""
     try:
         said = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -149,7 +148,7 @@ def _reads_nothing(text: str) -> bool:
 
 
 def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
-    """What stands at a path, or None where nothing may stand.
+    """Return the type of the document at a path, or None where none may be.
 
     >>> shape_of("bizs/acme/shop").__name__
     'Biz'
@@ -166,7 +165,7 @@ def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
 
 
 def misnamed(path: str) -> list[str]:
-    """What of a path is no name, where but for that a document might stand there.
+    """Return what of a path is no name, where but for that a document might be.
 
     >>> misnamed("bizs/acme/Shop"), misnamed("biz/acme/Shop")
     (['Shop'], [])
@@ -178,7 +177,7 @@ def misnamed(path: str) -> list[str]:
 
 
 def placed(path: str, problems: list[Problem] | tuple[Problem, ...]) -> list[Problem]:
-    """The problems with their document's path before their field's."""
+    """Put their document's path before the problems' fields."""
     return [
         Problem(f"{path}: {problem.field}" if problem.field else path, problem.message)
         for problem in problems
@@ -217,7 +216,7 @@ def _candidates(readings: Mapping[str, Reading], in_force: Tree | None) -> dict[
 def _judge_places(
     candidates: Mapping[str, _Candidate], readings: Mapping[str, Reading], stage: Stage | None
 ) -> list[Problem]:
-    """Bizs that name what is not there, a tenant or a node, fall back to the last good version."""
+    """Refuse bizs that name a tenant or a node that is not there."""
     found: list[Problem] = []
     for path, candidate in candidates.items():
         reading = readings[path]
@@ -248,7 +247,7 @@ def _judge_places(
 
 
 def _judge_claims(candidates: Mapping[str, _Candidate]) -> list[Problem]:
-    """What two documents claim and one may have. New claims yield to those in force.
+    """Find what two documents claim and one may have. New claims yield to those in force.
 
     Each round puts at least one new document back to its last good version. Those are of one good
     tree and do not contradict one another, so the rounds end.

@@ -1,14 +1,9 @@
-"""Whose call this is: the tenant comes from the API key and from nowhere else (SPEC.md C7).
+"""Look up tenants, bizs and pools in the configuration: the first step of nearly every journey.
 
-Finding a biz in the configuration: the first step of nearly every journey.
-
-Which pool does what (SPEC.md B12): one place that says it, for whoever leases or starts workers.
-
-All pools share the stage's Redis, MongoDB and configuration; what differs is who takes what. The
-usual pool takes whatever is bound for no other. A further one takes what is bound for it and, where
-its limits say so (``bound_only`` false), the usual work as well.
-
-The config centre, as whoever reads it asks for it.
+The tenant of a call comes from the API key and from nowhere else (SPEC.md C7). All pools share the
+stage's Redis, MongoDB and configuration; what differs is who takes what (SPEC.md B12). The usual
+pool takes whatever is bound for no other. A further one takes what is bound for it and, where its
+limits say so (``bound_only`` false), the usual work as well.
 """
 
 from collections.abc import Iterable
@@ -29,7 +24,7 @@ from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
 
 
 def tenant_of(tree: Tree, api_key_id: str | None, default_key_id: str | None) -> str:
-    """The tenant that an API key belongs to, by the key's id.
+    """Return the tenant that an API key belongs to, by the key's id.
 
     Raises:
         UnknownTenantError: it belongs to none.
@@ -45,7 +40,7 @@ def tenant_of(tree: Tree, api_key_id: str | None, default_key_id: str | None) ->
 
 
 def operates(tree: Tree, tenant: str) -> bool:
-    """Whether a tenant is an operator: see :func:`must_operate`."""
+    """Return whether a tenant is an operator: see :func:`must_operate`."""
     return tenant in (tree.stage.operators or (DEFAULT_TENANT,))
 
 
@@ -53,7 +48,7 @@ def must_operate(tree: Tree, tenant: str) -> None:
     """Pass a tenant that may see what concerns the platform and other tenants.
 
     Those are the stage document's ``operators``; where it names none, the default tenant, whose key
-    the deployment made for whoever deployed it.
+    the deployment made.
 
     Raises:
         NotOperatorError: this one may not.
@@ -67,7 +62,7 @@ def must_operate(tree: Tree, tenant: str) -> None:
 
 
 def readable_tenants(tree: Tree, tenant: str) -> tuple[str, ...] | None:
-    """Whose incidents a tenant may read: its own; an operator everybody's, which is None.
+    """Return whose incidents a tenant may read: its own; None for an operator, who may read all.
 
     >>> from crawlfleet.config.documents.biz import Stage
     >>> tree = Tree(revision="", stage=Stage(operators=("ops",)), tenants={}, bizs={})
@@ -78,10 +73,10 @@ def readable_tenants(tree: Tree, tenant: str) -> tuple[str, ...] | None:
 
 
 def biz_of(tree: Tree, tenant: str, name: str) -> tuple[QueueKey, Biz]:
-    """The tenant's biz and its lane.
+    """Return the tenant's biz and its queue key.
 
     Raises:
-        UnknownBizError: this tenant has none of that name, whoever else has.
+        UnknownBizError: this tenant has none of that name.
         ConfigError: it has one, whose document was never right.
     """
     biz = tree.bizs.get(tenant, {}).get(name)
@@ -94,22 +89,22 @@ def biz_of(tree: Tree, tenant: str, name: str) -> tuple[QueueKey, Biz]:
 
 
 def nodes_of(tree: Tree, queue_key: QueueKey) -> frozenset[str]:
-    """The nodes of MongoDB that the ledger of a lane's biz is on."""
+    """Return the nodes of MongoDB that the ledger of a queue key's biz is on."""
     _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
     return frozenset(node for generation in biz.generations for node in generation.nodes)
 
 
-#: What holds of a pool that the stage document says nothing of: nobody is kept there.
+#: The limits of a pool that the stage document does not name: no worker is kept there.
 UNSAID = PoolLimits()
 
 
 def pool_limits(stage: Stage, pool: str) -> PoolLimits:
-    """What the stage document says of a pool beside the usual one."""
+    """Return the stage document's limits of a pool beside the usual one."""
     return stage.pools.get(pool, UNSAID)
 
 
 def shares_work(stage: Stage, pool: str) -> bool:
-    """Whether workers of a pool take what is bound for none, and do the chores of the fleet.
+    """Return whether workers of a pool take what is bound for none, and do background tasks.
 
     >>> shares_work(Stage(), "main"), shares_work(Stage(), "large")
     (True, False)
@@ -118,7 +113,7 @@ def shares_work(stage: Stage, pool: str) -> bool:
 
 
 def serves(stage: Stage, pool: str, queue_key: QueueKey) -> bool:
-    """Whether workers of a pool take work of a lane.
+    """Return whether workers of a pool take work of a queue key.
 
     >>> queue_key = QueueKey("a", "b", "main@large")
     >>> [serves(Stage(), pool, queue_key) for pool in ("main", "large", "far")]
@@ -128,13 +123,13 @@ def serves(stage: Stage, pool: str, queue_key: QueueKey) -> bool:
 
 
 def served_queues(tree: Tree, pool: str) -> tuple[QueueKey, ...]:
-    """The lanes whose work workers of a pool take, those that are bound for it first."""
+    """Return the queue keys that workers of a pool serve, those that are bound for it first."""
     own = tree.bound_queues(pool)
     return (*own, *tree.queues()) if shares_work(tree.stage, pool) else own
 
 
 def limits_of(stage: Stage, pool: str) -> FleetLimits:
-    """How many workers a pool has and how they behave: as the fleet's, but for their number."""
+    """Return the limits of a pool: as the fleet's, but for the number of workers."""
     if pool == MAIN_POOL:
         return stage.fleet
     limits = pool_limits(stage, pool)
@@ -144,17 +139,17 @@ def limits_of(stage: Stage, pool: str) -> FleetLimits:
 
 
 def queues_beside(tree: Tree, queue_key: QueueKey) -> tuple[QueueKey, ...]:
-    """What else a biz has, beside its usual lane: one lane for each further pool."""
+    """Return a biz's queue keys beside its usual one: one for each further pool."""
     return tuple(bound(queue_key, pool) for pool in tree.further_pools)
 
 
 def queue_key_of(queue_key: QueueKey, pool: str | None) -> QueueKey:
-    """Where a request of the biz is queued that is bound for a pool, or for none."""
+    """Return the queue key of a request that is bound for a pool, or for none."""
     return bound(queue_key, MAIN_POOL if pool is None else pool)
 
 
 def every_queue(tree: Tree, beside: Iterable[str] = ()) -> tuple[QueueKey, ...]:
-    """The lanes of all pools: whoever looks for what the dead held has to look at all of them.
+    """Return the queue keys of all pools, as recovery has to look at all of them.
 
     ``beside`` are pools that this configuration may know nothing of, as live workers name them.
     """
@@ -166,7 +161,7 @@ class ConfigCentre(Protocol):
     """The configuration in force."""
 
     def current(self) -> Tree:
-        """The newest valid tree, at most a few seconds old; no read per call.
+        """Return the newest valid tree, at most a few seconds old; no read per call.
 
         Raises:
             ConfigError: there has never been a valid one.

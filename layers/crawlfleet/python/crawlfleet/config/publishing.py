@@ -1,7 +1,7 @@
-"""Writing the config centre: everything is checked first, and the revision is written last.
+"""Publish the config centre: everything is checked first, and the revision is written last.
 
-Pushed by ``crawlfleet config push`` and by whatever seeds a stage. SSM has no transactions, so two
-pushes at the same moment are told apart by the revision alone: the second to look refuses.
+Pushed by ``crawlfleet config push`` and by whatever seeds a stage. SSM has no transactions, so of
+two pushes at the same moment the second to read the revision refuses.
 """
 
 import secrets
@@ -33,7 +33,7 @@ _DELETED_AT_ONCE: Final = 10
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a push did. With nothing to do, ``revision`` is the one that stands."""
+    """The result of a push. With nothing to do, ``revision`` is the present one."""
 
     revision: str
     written: tuple[str, ...]
@@ -41,7 +41,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a push would do: the texts that stand and those wanted, by path, where they differ.
+    """The differences of a push: the stored texts and those wanted, by path.
 
     ``put`` are the paths to write, in that order.
     """
@@ -54,12 +54,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def deleted(self) -> tuple[str, ...]:
-        """Paths of documents that are to go."""
+        """Return the paths of documents that are to go."""
         return tuple(sorted(self.before.keys() - self.after.keys()))
 
 
 def read_documents(client: SsmApi, stage: str) -> dict[str, str]:
-    """Every document of the stage, text by path, valid or not.
+    """Read every document of the stage, text by path, valid or not.
 
     Raises:
         StoreUnavailableError: SSM does not answer.
@@ -91,7 +91,7 @@ def write_tree(
         delete: Whether documents of the stage that are not given go.
 
     Raises:
-        ConfigError: there are mistakes; nothing was written.
+        ConfigError: there are validation errors; nothing was written.
         StoreConflictError: somebody else pushed meanwhile; nothing was written.
         StoreUnavailableError: SSM does not answer. What was written is not announced; push again.
     """
@@ -109,10 +109,10 @@ def plan(
     now: datetime,
     delete: bool = False,
 ) -> Plan:
-    """Read what stands, check what is wanted, and tell the differences; writes nothing.
+    """Read what is stored, check what is wanted, and return the differences; writes nothing.
 
     Raises:
-        ConfigError: there are mistakes, in what is given or in what would then stand beside it.
+        ConfigError: there are validation errors, in what is given or beside it.
         StoreUnavailableError: SSM does not answer.
     """
     root = config_root(stage)
@@ -141,7 +141,7 @@ def carry_out(
     now: datetime,
     progress: Callable[[str], None] | None = None,
 ) -> Written:
-    """Write what was planned. ``progress`` is told each path before it is written.
+    """Write what was planned. ``progress`` is called with each path before it is written.
 
     Raises:
         StoreConflictError: the revision is no longer the planned one's; nothing was written.
@@ -214,7 +214,7 @@ def _differs(standing: str | None, wanted: str) -> bool:
 def _order(
     after: Mapping[str, str], standing: Mapping[str, str], wanted: Tree | None
 ) -> tuple[str, ...]:
-    """The stage first, because bizs name its nodes; last, if it gives up a node that they named.
+    """Order the paths: the stage first, because bizs name its nodes; last, if it drops one.
 
     Whoever starts in the middle of a push then finds no biz that names what is not there.
     """

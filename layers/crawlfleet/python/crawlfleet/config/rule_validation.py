@@ -1,9 +1,7 @@
-"""Whether a rule makes sense before anything compiles it (SPEC.md A3; DESIGN.md 11).
+"""Validate a rule before anything compiles it (SPEC.md A3; DESIGN.md 11).
 
-Which selector may stand where follows from what the page is read as. Whether a selector or a
-regular expression is well formed is for the extractor to say: it compiles them.
-
-Whether the steps of a field make sense before anything compiles them (SPEC.md A3).
+Which selector may be where follows from what the page is read as. Whether a selector or a regular
+expression is well formed is for the extractor to say: it compiles them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +28,7 @@ _OPENING: Final = "split"
 
 
 def gathers(transforms: Sequence[Transform]) -> bool:
-    """Whether they join or pick before they split: then they do so with all matches of a field.
+    """Return whether steps join or pick before they split: then they do so with all matches.
 
     >>> gathers((Step(join=" "),)), gathers((Step(split=","), Step(pick=0)))
     (True, False)
@@ -47,7 +45,7 @@ def gathers(transforms: Sequence[Transform]) -> bool:
 def step_problems(
     transforms: Sequence[Transform], path: str, *, several: bool
 ) -> Iterator[Problem]:
-    """What is wrong with the steps at ``path``; ``several`` where a list may come of them."""
+    """Find what is wrong with the steps at ``path``; ``several`` where a list may come of them."""
     many = not several and gathers(transforms)
     opened = 0
     for number, step in enumerate(transforms):
@@ -99,7 +97,7 @@ _DEFAULTS: Final[dict[Cast, tuple[type, ...]]] = {
 
 
 def shape_problems(rule: Rule) -> list[Problem]:
-    """What is wrong with the rule's composition; field paths start at it (``fields.price``)."""
+    """Find what is wrong with the rule's composition; field paths start at it."""
     inner = _source_inside(rule.items, rule.source) if rule.items is not None else rule.source
     inside = rule.items is not None
     found = list(_fields_problems(rule.fields, inner, "fields", 1, inside=inside))
@@ -119,7 +117,7 @@ def shape_problems(rule: Rule) -> list[Problem]:
 
 
 def rule_problems(rule: Rule, prefix: str = "") -> Iterator[Problem]:
-    """What is wrong between the parts of a rule."""
+    """Find what is wrong between the parts of a rule."""
     if not rule.fields and not rule.follow:
         yield Problem(f"{prefix}fields", "has none, and there is nothing to follow")
     if rule.items is not None and not rule.fields:
@@ -142,7 +140,7 @@ def _follow_problems(follow: Follow, source: Source, place: str) -> Iterator[Pro
 
 
 def _source_inside(selector: Selector, source: Source) -> Source:
-    """What is read inside of a match."""
+    """Return the source that a match is read as."""
     json = selector.structured is not None and selector.json is not None
     if isinstance(selector, Field) and selector.type is Cast.JSON:
         json = True
@@ -254,7 +252,7 @@ def _source_problems(
 
 
 def _kinds(selector: Selector) -> list[str]:
-    """The selectors that are set. A regex beside another one narrows it and does not count."""
+    """List the selectors that are set. A regex beside another one narrows it and does not count."""
     kinds = [kind for kind in ("css", "xpath", "json") if _is_set(selector, kind)]
     if not kinds and selector.regex is not None:
         return ["regex"]

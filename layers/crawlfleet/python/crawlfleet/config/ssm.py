@@ -1,11 +1,9 @@
-"""The config centre on SSM Parameter Store, as the functions read it (SPEC.md A3, H8).
+"""The config centre on SSM Parameter Store (SPEC.md A3, H8); the layout is drawn in names.py.
 
 Every journey asks here for what is in force. Asking costs nothing: once in ``poll_seconds`` one
-small parameter, the revision, is looked at, and the tree is read again only when that has changed.
+small parameter, the revision, is read, and the tree is read again only when that has changed.
 Nothing runs in the background, because Lambda freezes what does. A push is in force everywhere
 within one poll of the next call.
-
-Documents as parameters of SSM Parameter Store (SPEC.md A3); the layout is drawn in names.py.
 
 A document that fits is the value of its parameter. A larger one is compressed and cut into parts
 below ``{path}/parts/{digest}/``; its own parameter then is the head, ``{"digest": d, "parts": n}``.
@@ -68,14 +66,14 @@ class SsmApi(Protocol):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a large document is: the digest of its text, and how many parts hold it."""
+    """The place of a large document: the digest of its text, and how many parts hold it."""
 
     digest: str
     parts: int
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read below a root.
+    """The documents read below a root.
 
     Attributes:
         documents: Text by path, such as ``bizs/acme/shop``.
@@ -109,7 +107,7 @@ def answering() -> Iterator[None]:
 
 
 def read_revision(client: SsmApi, root: str) -> str | None:
-    """The revision of the tree, or None when none was ever written.
+    """Read the revision of the tree; None when none was ever written.
 
     Raises:
         StoreUnavailableError: SSM does not answer, or not as SSM does.
@@ -127,7 +125,7 @@ def read_revision(client: SsmApi, root: str) -> str | None:
 
 
 def read_tree(client: SsmApi, root: str, pause: Callable[[float], None]) -> Stored:
-    """Every document below the root, put together.
+    """Read every document below the root.
 
     A document whose parts are incomplete is being replaced at this moment, so the tree is read
     again. If that goes on, the document becomes a problem and the others are returned.
@@ -162,7 +160,7 @@ def encode(path: str, text: str) -> Encoded:
 
 
 def assemble(values: Mapping[str, str]) -> Stored:
-    """The inverse of :func:`encode` over a whole tree. Parts that no head names are left over."""
+    """Invert :func:`encode` over a whole tree. Parts that no head names are left over."""
     heads = {name: value for name, value in values.items() if _is_document(name)}
     documents: dict[str, str] = {}
     problems: list[Problem] = []
@@ -206,14 +204,14 @@ def _head(value: str) -> Head | None:
 
 
 def _is_document(name: str) -> bool:
-    """Whether a name is no part's. A biz may be called ``parts``; a part's name is longer."""
+    """Return whether a name is no part's: a part's name is longer."""
     pieces = name.split("/")
     depth = 1 if pieces[0] == CONFIG_STAGE else 2 if pieces[0] == "tenants" else 3
     return not (len(pieces) == depth + 3 and pieces[depth] == CONFIG_PARTS)
 
 
 def _read_all(client: SsmApi, root: str) -> dict[str, str]:
-    """Every value below the root by its name relative to it."""
+    """Read every value below the root by its name relative to it."""
     values: dict[str, str] = {}
     arguments: dict[str, Any] = {"Path": root, "Recursive": True, "WithDecryption": True}
     with answering():
@@ -240,21 +238,21 @@ def _text(value: object) -> str:
 
 log = logging.getLogger(__name__)
 
-#: Time between two looks at the revision.
+#: Seconds between two reads of the revision.
 POLL_SECONDS: Final = 5.0
-#: Longest time between two looks while SSM fails. Each costs a caller its time-outs.
+#: Most seconds between two reads while SSM fails. Each costs a caller its time-outs.
 MAX_POLL_SECONDS: Final = 30.0
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a revision is not in force, and why."""
+    """The problems of a revision that is not in force as a whole."""
 
     revision: str
     problems: tuple[Problem, ...]
 
 
 class SsmConfig:
-    """The configuration in force (``ports.ConfigCentre``); threads may share it.
+    """The configuration in force; threads may share it.
 
     A failing SSM or a wrong document leaves the last good version in force; see
     :attr:`refused` and :attr:`failing`.
@@ -263,7 +261,7 @@ class SsmConfig:
         client: Of ``ssm``, with short time-outs, as ``kernel.aws.clients.client`` makes it.
         stage: Name of the stage whose tree is read.
         check_reader: The extractor's check; without one, selectors are taken as they are.
-        poll_seconds: Time between two looks at the revision.
+        poll_seconds: Time between two reads of the revision.
         clock: Epoch seconds. Not the monotonic clock: it may stand still in a frozen function.
         pause: Waits between two readings of a tree that is being written.
         pools: The pools beside the usual one that are deployed.
@@ -298,21 +296,21 @@ class SsmConfig:
 
     @property
     def refused(self) -> Refused | None:
-        """What of the newest revision is not in force; None when all of it is."""
+        """Return what of the newest revision is not in force; None when all of it is."""
         return self._refused
 
     @property
     def failing(self) -> str | None:
-        """Why the newest look at SSM failed; None when it did not."""
+        """Return why the newest read of SSM failed; None when it did not."""
         return None if self._failure is None else str(self._failure)
 
     def current(self) -> Tree:
-        """The newest valid tree, at most about ``poll_seconds`` old; no read per call.
+        """Return the newest valid tree, at most about ``poll_seconds`` old; no read per call.
 
-        One thread looks; the others meanwhile go on with what is in force.
+        One thread reads; the others meanwhile go on with what is in force.
 
         Raises:
-            ConfigError: there has never been a valid tree; names every mistake.
+            ConfigError: there has never been a valid tree; names every error.
             NoConfigurationError: nothing was pushed yet.
             StoreUnavailableError: there has never been one because SSM does not answer.
         """
@@ -320,13 +318,13 @@ class SsmConfig:
         if tree is not None:
             if self._is_due() and self._lock.acquire(blocking=False):
                 try:
-                    self._look()
+                    self._poll()
                 finally:
                     self._lock.release()
             return self._tree or tree
         with self._lock:
             if self._tree is None and self._is_due():
-                self._look()
+                self._poll()
         if self._tree is None:
             raise self._first_failure()
         return self._tree
@@ -337,11 +335,11 @@ class SsmConfig:
         wait = self._poll_seconds
         if self._tree is not None and self._failures:
             wait = max(wait, min(MAX_POLL_SECONDS, wait * 2**self._failures))
-        # A clock that was set back must not put off the next look.
+        # A clock that was set back must not put off the next read.
         return not 0 <= self._clock() - self._looked_at < wait
 
-    def _look(self) -> None:
-        """One look at the revision, and at the tree if need be. Called by one thread at a time."""
+    def _poll(self) -> None:
+        """Read the revision, and the tree if need be. Called by one thread at a time."""
         try:
             self._refresh()
         except (StoreUnavailableError, ConfigError) as error:

@@ -1,10 +1,4 @@
-"""Whether two configurations say the same (SPEC.md A3, D11), told by a few characters.
-
-What can be wrong with one document of the config centre by itself (SPEC.md A3, H8).
-
-Whether the links of a rule lead to something that reads them. Every function can ask this.
-
-Whether a biz's routes may change so: an id already given must stay findable (SPEC.md A4).
+"""Validate documents of the config centre, and a change of a biz (SPEC.md A3, A4, D11, H8).
 
 A request is found by the generation that was in force when its id was made (DESIGN.md 3), so what
 has started is history and history is not edited. A new generation starts only after every router
@@ -35,7 +29,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(tree: Tree) -> str:
-    """A digest of all documents in force, whatever their revision is called.
+    """Digest all documents in force, whatever their revision is called.
 
     Defaults are part of it: another version of the code may come to another one.
     """
@@ -43,7 +37,7 @@ def digest_of(tree: Tree) -> str:
 
 
 def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
-    """Links that are to be read by what is none of the biz's ``readers``."""
+    """Find links that are to be read by what is none of the biz's ``readers``."""
     for number, follow in enumerate(rule.follow):
         if follow.rule is not None and follow.rule not in readers:
             there = named(sorted(readers), follow.rule)
@@ -54,19 +48,19 @@ def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
 #: What the one who reads pages by it says about a rule or a spider; field paths start there.
 ReaderCheck: TypeAlias = Callable[[Rule | Spider], list[Problem]]
 
-#: Collections of one generation; each is a file or two on a node, and a place to look.
+#: Collections of one generation; each is a file or two on a node, and one more to search.
 MAX_SHARDS: Final = 4096
 
 _LABELS: Final = frozenset(state.label for state in State)
 
 
 def unchecked(reader: Rule | Spider) -> list[Problem]:  # noqa: ARG001  a ReaderCheck
-    """The check of those who extract nothing and carry no parser: none."""
+    """Check nothing: for those who extract nothing and carry no parser."""
     return []
 
 
 def stage_problems(stage: Stage) -> Iterator[Problem]:
-    """Every mistake of a stage document."""
+    """Find every error of a stage document."""
     yield from repeated("nodes", stage.nodes)
     if stage.home_node not in stage.nodes:
         yield Problem("home_node", f"{stage.home_node} is none of nodes")
@@ -87,7 +81,7 @@ def stage_problems(stage: Stage) -> Iterator[Problem]:
 
 
 def needs_problems(needs: Needs | None) -> Iterator[Problem]:
-    """What is wrong with what a tenant's or a biz's document states that it needs."""
+    """Find what is wrong with the needs that a tenant's or a biz's document states."""
     if needs is not None and (needs.workers is None) == (needs.requests_per_hour is None):
         yield Problem("needs", "says one of workers and requests_per_hour")
 
@@ -98,7 +92,7 @@ def _host_problems(place: str, limits: HostLimits) -> Iterator[Problem]:
 
 
 def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
-    """Every mistake of a biz document that it shows by itself."""
+    """Find every error of a biz document that it shows by itself."""
     yield from _generations_problems(biz)
     yield from _states_problems(biz)
     yield from needs_problems(biz.needs)
@@ -111,7 +105,7 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
     for name, rule in biz.rules.items():
         found = shape_problems(rule)
         if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
-            blamed = {problem.field for problem in found}  # one mistake is told once
+            blamed = {problem.field for problem in found}  # one error is reported once
             found += [each for each in _checked(rule, check) if each.field not in blamed]
         found += target_problems(rule, biz.rules.keys() | biz.spiders.keys())
         yield from _below(join("rules", name), found)
@@ -120,7 +114,7 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
 
 
 def no_reader_problems(biz: Biz) -> Iterator[Problem]:
-    """Whether there is anything to read pages by; not to be asked of a part of a document."""
+    """Find a biz without rules and spiders; not to be asked of a part of a document."""
     if not biz.rules and not biz.spiders:
         yield Problem("rules", "has no rule, and spiders no spider: nothing would read a page")
 
@@ -190,7 +184,7 @@ def _states_problems(biz: Biz) -> Iterator[Problem]:
 
 
 def repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
-    """Values that are named twice."""
+    """Find values that are named twice."""
     seen: set[str] = set()
     for index, value in enumerate(values):
         if value in seen:
@@ -215,12 +209,12 @@ _SPREAD: Final = 1.1
 
 
 def change_problems(old: Biz, new: Biz, now: datetime) -> list[Problem]:
-    """What forbids replacing ``old``, which is in force, by ``new``; each is valid by itself."""
+    """Find what forbids replacing ``old``, which is in force, by ``new``; each is valid."""
     return list(_problems(old, new, now))
 
 
 def ended_at(biz: Biz, index: int) -> datetime | None:
-    """When nothing of a generation is left, by the TTLs of ``biz``; None for never.
+    """Return when nothing of a generation is left, by the TTLs of ``biz``; None for never.
 
     The last generation never ends, nor does any whose records or seeds are kept for ever. Seeds
     that were offered for a later time, or wait in a backlog, are not foreseen here: they have no
@@ -251,7 +245,7 @@ def _seeds_seconds(biz: Biz) -> float | None:
 
 
 def _visits_seconds(biz: Biz) -> float:
-    """How long until every page that is read again by itself has moved to the next generation.
+    """Return the seconds until every page that is read again has moved on.
 
     Where that is not done, a visit that is not found costs a download and nothing else.
     """
@@ -285,7 +279,7 @@ def _problems(old: Biz, new: Biz, now: datetime) -> Iterator[Problem]:
 
 
 def _has_ended(old: Biz, new: Biz, index: int, now: datetime) -> bool:
-    """Whether the generation has ended by both documents: a shorter TTL frees nothing at once."""
+    """Return whether the generation has ended by both documents: a shorter TTL frees nothing."""
     by_new = msgspec.structs.replace(
         old,
         ttl_seconds=new.ttl_seconds,

@@ -1,4 +1,4 @@
-"""What people see of the fleet (SPEC.md B13, C6, C10, D1): operators all of it, tenants their own.
+"""The fleet as people see it (SPEC.md B13, C6, C10, D1): operators all of it, tenants their own.
 
 A sample for people audits no ledger, which the monitor does every minute and ``crawlfleet ledger
 BIZ`` at any time: it is to be quick, and cheap enough to be asked for again. Workers serve every

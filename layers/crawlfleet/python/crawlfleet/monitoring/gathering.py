@@ -1,19 +1,16 @@
-"""Which hosts people are shown, and how each is doing (SPEC.md A11, C6).
+"""Gather a sample: concurrent calls, hosts worth showing, ledgers due for an audit.
 
-There may be a hundred thousand of them; what one wants to see is those that refuse, and those that
-most is asked of.
+Calls to many parts are made at once, without waiting for those that do not end: a call that hangs
+costs one thread and one entry among the failures. Calls to the same part, which would all hang with
+it, share a few threads, so that the others' answers come all the same.
 
-Which ledgers the monitor audits in a look (SPEC.md H1).
+There may be a hundred thousand hosts; people want those that refuse, and those that most is asked
+of (SPEC.md A11, C6).
 
 An audit counts every open request by itself, which reads an index from end to end: a second or two
-for a million keys. So a look has a budget of keys for each node. Where all that is open fits into
-it every lane is audited with every look; where more is open lanes take turns by what they hold.
-
-Asking many parts at once, without waiting for those that do not come to an end.
-
-Whoever looks at everything has a time of its own to keep. A call that hangs costs it one thread and
-one entry among the failures. Where many calls go to the same part, and would all hang with it, they
-share a few threads, so that the others' answers come all the same.
+for a million keys (SPEC.md H1). So a sample has a budget of keys for each node. Where all that is
+open fits into it every biz is audited each time; where more is open bizs alternate by what they
+hold.
 """
 
 import time
@@ -38,12 +35,12 @@ T = TypeVar("T")
 
 #: Hosts in a sample, those with incidents not counted.
 SHOWN: Final = 50
-#: Hosts that are looked at to find these; two round trips.
+#: Hosts that are asked for to find these; two round trips.
 LOOKED_AT: Final = 1_000
 #: Of each lane, hosts that something waits for.
 WAITING_EACH: Final = 50
-#: Of each tenant, hosts that have refused or failed lately; and how many of all tenants are looked
-#: at for that, in turn by tenant.
+#: Of each tenant, hosts that have refused or failed lately; and how many of all tenants, by fair
+#: queueing.
 TROUBLED_EACH: Final = 50
 TROUBLED_PLACES: Final = LOOKED_AT // 4
 #: A window without answers is taken to be so long.
@@ -55,7 +52,7 @@ def candidates(
     deferred: Iterable[DeferredHost],
     troubled: Iterable[Sequence[str]] = (),
 ) -> tuple[list[str], Counter[str]]:
-    """Hosts worth a look, and how much waits for each.
+    """Choose the hosts to ask for, and count what waits for each.
 
     Those that have refused or failed lately come first, of each tenant in turn; then those that
     most waits for: what asks for less makes others wait. Then those at which workers say that they
@@ -78,7 +75,7 @@ def candidates(
 
 
 def host_sample(state: HostState, waiting: int, met_by: str = "") -> HostSample:
-    """A host as people see it."""
+    """Make a sample of a host's state."""
     asked = state.answered + state.overloads
     return HostSample(
         host=state.host,
@@ -101,7 +98,7 @@ def host_sample(state: HostState, waiting: int, met_by: str = "") -> HostSample:
 def shown(
     samples: Sequence[HostSample], most: int = SHOWN, watched: Collection[str] = ()
 ) -> list[HostSample]:
-    """The worst first, then the busiest.
+    """Sort the worst first, then the busiest.
 
     Of ``most`` places new ones that are bad get half, of each tenant that has met some in turn:
     those of one hide nobody else's. Those that are ``watched`` are shown whatever their number, and
@@ -117,7 +114,7 @@ def shown(
     for one in bad:
         if one.host not in watched:
             of_tenant[one.met_by].append(one)
-    # In the order of the samples: whose turn it is is for who has looked for them.
+    # In the order of the samples: the sampler decides which tenant comes first.
     tenants = dict.fromkeys(one.met_by for one in samples if one.met_by in of_tenant)
     new = {
         one.host for one in islice(_in_turn(of_tenant[tenant] for tenant in tenants), -(-most // 2))
@@ -131,7 +128,7 @@ def shown(
 
 
 def _in_turn(each: Iterable[Sequence[T]]) -> Iterator[T]:
-    """The first of each, then the second of each, and so on.
+    """Interleave: the first of each, then the second of each, and so on.
 
     >>> list(_in_turn(["abc", "", "de"]))
     ['a', 'd', 'b', 'e', 'c']
@@ -151,7 +148,7 @@ def _busiest_first(one: HostSample) -> tuple[int, int, int, str]:
     return -one.asked, -one.running, -one.deferred, one.host
 
 
-#: Keys that a node is asked to count in a look, on average: 2 to 4 s of one of its processors.
+#: Keys that a node is asked to count for a sample, on average: 2 to 4 s of one of its processors.
 KEYS_A_NODE: Final = 2_000_000
 #: What an audit costs however little is open, as so many keys.
 _LEAST_KEYS: Final = 1_000
@@ -167,7 +164,7 @@ def due(
     *,
     budget: int = KEYS_A_NODE,
 ) -> list[QueueKey]:
-    """The lanes to audit in this look, the first ones first.
+    """Choose the queue keys to audit in this sample, the first ones first.
 
     Lanes lie end to end on a circle, each as long as what it holds. A look goes through a part of
     the circle, as long as the budget, and audits what begins there, so a lane's turn comes again
@@ -207,7 +204,7 @@ def due(
 
 
 def _of_circle(keys: Mapping[QueueKey, int], begin: float, part: float) -> list[QueueKey]:
-    """The lanes that begin within this part of the circle."""
+    """Return the queue keys that begin within this part of the circle."""
     whole = sum(keys.values())
     until = part * whole if part < 1 else float("inf")
     passed, found = 0, []
@@ -223,14 +220,14 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Gathered(msgspec.Struct, Generic[K, T], frozen=True):
-    """What was answered, and why the rest was not, in words; each in the order of asking."""
+    """Answers, and failures of the other calls; each in the order of asking."""
 
     answers: dict[K, T]
     failures: dict[K, Exception | str]
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """Of calls ``of`` the same, up to ``at_once`` are made at once; others have no such bound."""
+    """A bound: of calls ``of`` the same, up to ``at_once`` are made at once."""
 
     of: Mapping[Any, Hashable]
     at_once: int
@@ -249,7 +246,7 @@ def gather(
     Calls that share take turns with all others: the first of each, then the second of each.
 
     What has not begun by then never does. What has begun goes on by itself, so it must be harmless
-    and bounded; nobody hears of it any more.
+    and bounded; its answer is dropped.
     """
     if not calls:
         return Gathered({}, {})
@@ -296,7 +293,7 @@ def _gathered(
 
 
 class _Turns(Generic[K]):
-    """Whose turn it is.
+    """The order of calls, bounded by what they share.
 
     Attributes:
         ready: What the calls that may begin have in common, each once, the next one first.
@@ -305,7 +302,7 @@ class _Turns(Generic[K]):
     def __init__(self, calls: Mapping[K, object], sharing: Sharing | None) -> None:
         of: Mapping[Any, Hashable] = {} if sharing is None else sharing.of
         self._at_once = 1 if sharing is None else sharing.at_once
-        # A call that shares with nobody is among its own kind.
+        # A call that shares with no other is a group of its own.
         self._group = {key: (True, of[key]) if key in of else (False, key) for key in calls}
         self._waiting: defaultdict[Hashable, deque[K]] = defaultdict(deque)
         self._running: Counter[Hashable] = Counter()
@@ -314,7 +311,7 @@ class _Turns(Generic[K]):
         self.ready: deque[Hashable] = deque(self._waiting)
 
     def take(self) -> K:
-        """The next call; it has begun."""
+        """Begin the next call."""
         group = self.ready.popleft()
         self._running[group] += 1
         key = self._waiting[group].popleft()
@@ -322,7 +319,7 @@ class _Turns(Generic[K]):
         return key
 
     def end(self, key: K) -> None:
-        """It has ended."""
+        """End a call."""
         group = self._group[key]
         full = self._running[group] == self._at_once
         self._running[group] -= 1
@@ -335,7 +332,7 @@ class _Turns(Generic[K]):
 
 
 def in_words(failure: Exception | str) -> str:
-    """Why, for people. What nobody foresaw is told by its kind too.
+    """Write a failure for people, with its kind where it was not foreseen.
 
     >>> in_words("too late"), in_words(ZeroDivisionError("odd"))
     ('too late', 'ZeroDivisionError: odd')

@@ -1,14 +1,10 @@
-"""A sample as metrics (SPEC.md A10, A11): which values, under which few dimensions.
+"""Emit a sample as metrics (SPEC.md A10, A11): which values, under which few dimensions.
 
-:mod:`crawlfleet.kernel.metric_names` has the names, what they mean, and what they cost.
-
-How many metrics there may be (SPEC.md A10): what is named by tenants and sites is bounded.
-
-CloudWatch bills a metric for every hour in which it got a value, so who is shown is settled for the
-hour: the first to come get the places, and nobody else gets one before the hour is over. Hosts that
-changed with each look would be as dear as if all of them were shown all the time.
-
-A sample becomes metrics (SPEC.md A10, A11). What is emitted is decided by monitoring.metrics.
+:mod:`crawlfleet.kernel.metric_names` has the names, what they mean, and what they cost. CloudWatch
+bills a metric for every hour in which it got a value, so the bizs and hosts with metrics of their
+own are settled for the hour: the first to come get the places, and no other gets one before the
+hour is over. Hosts that changed with each sample would be as dear as if all of them were shown all
+the time.
 """
 
 import math
@@ -32,14 +28,14 @@ _HOUR_SECONDS: Final = 3600
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a place in this hour, counted from the epoch."""
+    """The names that have a place in this hour, counted from the epoch."""
 
     hour: int = -1
     names: frozenset[str] = frozenset()
 
 
 def seated(places: Places, wanted: Iterable[str], most: int, now: datetime) -> Places:
-    """The places after some want one, those that want it most first.
+    """Return the places after some want one, those that want it most first.
 
     >>> at = datetime(2026, 3, 1, 12)
     >>> first = seated(Places(), ["a", "b", "c"], 2, at)
@@ -55,9 +51,9 @@ def seated(places: Places, wanted: Iterable[str], most: int, now: datetime) -> P
     return Places(hour=hour, names=frozenset(names))
 
 
-#: A second is told of when it has been over for so long: whoever counts in it may be a bit late.
+#: A second is emitted this long after its end: a count may come a bit late.
 SETTLED_SECONDS: Final = 2
-#: Before anything was told of, one look tells of so many seconds.
+#: Seconds that the first sample emits.
 FIRST_SECONDS: Final = 60
 
 _UNITS: Final = {
@@ -73,7 +69,7 @@ _UNITS: Final = {
 
 
 class Emitted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the looks before have emitted: seconds before ``until``, of these bizs and hosts.
+    """What was emitted before: seconds before ``until``, of these bizs and hosts.
 
     Of lanes whose counts could not be read then, ``behind`` has up to where they are told.
     """
@@ -87,32 +83,25 @@ class Emitted(msgspec.Struct, frozen=True, kw_only=True):
 def batches(
     sample: Sample, emitted: Emitted, *, bizs: int, hosts: int
 ) -> tuple[list[Batch], Emitted]:
-    """A sample's metrics, and what is emitted after them.
+    """Return a sample's metrics, and what is emitted after them.
 
-    Every second that is over is emitted once, however irregular the looks are: its value is a count
-    and summed over longer periods. What could not be read is told by the next look that can: of the
-    stage a second may have several values then, whose sum is right. One that is older than the
-    counts are kept for is not known.
-
-    Args:
-        sample: What was seen.
-        emitted: What the looks before have emitted.
-        bizs: How many bizs have metrics of their own in an hour.
-        hosts: How many hosts have.
+    Every second that is over is emitted once, however irregular the samples are: its value is a
+    count and summed over longer periods. What could not be read is emitted with the next sample
+    that can: of the stage a second may have several values then, whose sum is right. One that is
+    older than the counts are kept for is not known. ``bizs`` and ``hosts`` are how many of them
+    have metrics of their own in an hour.
     """
     end = int(sample.at.timestamp()) - SETTLED_SECONDS
     begins = {
-        _biz_of(queue_key): _begin(emitted.behind.get(_biz_of(queue_key), emitted.until), end)
-        for queue_key in sample.queues
+        _biz_of(queue): _begin(emitted.behind.get(_biz_of(queue), emitted.until), end)
+        for queue in sample.queues
     }
     until, behind = emitted.until, emitted.behind
-    unread = {_biz_of(queue_key) for queue_key in sample.queues if queue_key.submitted is None}
+    unread = {_biz_of(queue) for queue in sample.queues if queue.submitted is None}
     if len(unread) < len(sample.queues):
         until = max(_begin(emitted.until, end), end)
         behind = {name: begins[name] for name in unread}
-    working = sorted(
-        (queue_key for queue_key in sample.queues if not is_quiet(queue_key)), key=_most_first
-    )
+    working = sorted((queue for queue in sample.queues if not is_quiet(queue)), key=_most_first)
     emitted = Emitted(
         until=until,
         behind=behind,
@@ -123,15 +112,15 @@ def batches(
     )
     found = [Batch(at=sample.at, metrics=tuple(_stage_metrics(sample)))]
     found += _seconds(sample.queues, {}, begins, end)
-    for look in sample.parts:
-        dimensions = {"part": look.part, "node": look.name}
-        found.append(Batch(at=sample.at, metrics=tuple(_part_metrics(look)), dimensions=dimensions))
-    for queue_key in working:
-        if _biz_of(queue_key) in emitted.bizs.names:
-            dimensions = {"tenant": queue_key.queue_key.tenant, "biz": queue_key.queue_key.biz}
-            metrics = tuple(_queue_metrics(queue_key))
+    for part in sample.parts:
+        dimensions = {"part": part.part, "node": part.name}
+        found.append(Batch(at=sample.at, metrics=tuple(_part_metrics(part)), dimensions=dimensions))
+    for queue in working:
+        if _biz_of(queue) in emitted.bizs.names:
+            dimensions = {"tenant": queue.queue_key.tenant, "biz": queue.queue_key.biz}
+            metrics = tuple(_queue_metrics(queue))
             found.append(Batch(at=sample.at, metrics=metrics, dimensions=dimensions))
-            found += _seconds([queue_key], dimensions, begins, end)
+            found += _seconds([queue], dimensions, begins, end)
     for host in sample.hosts:
         if host.host in emitted.hosts.names:
             found.append(
@@ -150,9 +139,9 @@ def _stage_metrics(sample: Sample) -> Iterable[Metric]:
     yield Metric(names.UNREAD, len(sample.unread))
     yield Metric(names.CONFIG_REFUSED, int(sample.config_refused is not None))
     yield Metric(names.HOSTS_THROTTLED, sample.hosts_throttled)
-    if any(queue_key.depth is not None for queue_key in sample.queues):
+    if any(queue.depth is not None for queue in sample.queues):
         yield from _fleet_queue_metrics(sample.fleet)
-    if any(queue_key.ledger is not None for queue_key in sample.queues):
+    if any(queue.ledger is not None for queue in sample.queues):
         yield Metric(names.DEAD, sample.fleet.ledger.dead)
         yield Metric(names.EXPIRED, sample.fleet.ledger.expired)
     if sample.fleet.difference is not None:
@@ -187,26 +176,26 @@ def _fleet_queue_metrics(fleet: FleetSample) -> Iterable[Metric]:
         yield Metric(name, rate, Unit.PER_SECOND)
 
 
-def _queue_metrics(queue_key: QueueSample) -> Iterable[Metric]:
-    if queue_key.depth is not None:
-        yield Metric(names.BACKLOG, queue_key.depth.queued)
-        yield Metric(names.LEASED, queue_key.depth.leased)
-        yield Metric(names.DELAYED, queue_key.depth.delayed)
-        yield Metric(names.OLDEST_WAITING, queue_key.oldest_seconds, Unit.SECONDS)
-        yield Metric(names.LATE, int(queue_key.late))
-        if queue_key.finish_seconds is not None:
-            yield Metric(names.TIME_TO_FINISH, queue_key.finish_seconds, Unit.SECONDS)
-    if queue_key.ledger is not None:
-        yield Metric(names.DEAD, queue_key.ledger.dead)
-        yield Metric(names.EXPIRED, queue_key.ledger.expired)
-    if queue_key.difference is not None:
-        yield Metric(names.LEDGER_DIFFERENCE, abs(queue_key.difference))
+def _queue_metrics(queue: QueueSample) -> Iterable[Metric]:
+    if queue.depth is not None:
+        yield Metric(names.BACKLOG, queue.depth.queued)
+        yield Metric(names.LEASED, queue.depth.leased)
+        yield Metric(names.DELAYED, queue.depth.delayed)
+        yield Metric(names.OLDEST_WAITING, queue.oldest_seconds, Unit.SECONDS)
+        yield Metric(names.LATE, int(queue.late))
+        if queue.finish_seconds is not None:
+            yield Metric(names.TIME_TO_FINISH, queue.finish_seconds, Unit.SECONDS)
+    if queue.ledger is not None:
+        yield Metric(names.DEAD, queue.ledger.dead)
+        yield Metric(names.EXPIRED, queue.ledger.expired)
+    if queue.difference is not None:
+        yield Metric(names.LEDGER_DIFFERENCE, abs(queue.difference))
 
 
-def _part_metrics(look: NodeHealth) -> Iterable[Metric]:
-    yield Metric(names.NODE_UP, int(look.up))
-    yield Metric(names.NODE_HEALTHY, int(look.error is None))
-    for name, value in sorted(look.figures.items()):
+def _part_metrics(part: NodeHealth) -> Iterable[Metric]:
+    yield Metric(names.NODE_UP, int(part.up))
+    yield Metric(names.NODE_HEALTHY, int(part.error is None))
+    for name, value in sorted(part.figures.items()):
         yield Metric(name, value, _UNITS.get(name, Unit.COUNT))
 
 
@@ -220,7 +209,7 @@ def _host_metrics(host: HostSample) -> Iterable[Metric]:
 
 
 def _begin(until: int | None, end: int) -> int:
-    """The first second that is told of where those before ``until`` have been."""
+    """Return the first second to emit where those before ``until`` have been."""
     start = end - FIRST_SECONDS if until is None else until
     if start > end + KEPT_SECONDS:  # the clock was set back by much: it begins anew
         start = end - FIRST_SECONDS
@@ -230,11 +219,11 @@ def _begin(until: int | None, end: int) -> int:
 def _seconds(
     queues: Iterable[QueueSample], dimensions: dict[str, str], begins: Mapping[str, int], end: int
 ) -> list[Batch]:
-    """One batch for each second in which something happened: 1 s resolution, one look a minute."""
+    """Make a batch for each second in which something happened, at a resolution of 1 s."""
     counts: dict[int, list[int]] = {}
-    for queue_key in queues:
-        start = begins[_biz_of(queue_key)]
-        for place, seconds in enumerate((queue_key.submitted_seconds, queue_key.processed_seconds)):
+    for queue in queues:
+        start = begins[_biz_of(queue)]
+        for place, seconds in enumerate((queue.submitted_seconds, queue.processed_seconds)):
             for second, count in seconds.items():
                 if start <= second < end:
                     counts.setdefault(second, [0, 0])[place] += count
@@ -252,25 +241,25 @@ def _seconds(
 
 
 def _sound(batch: Batch) -> Batch:
-    """Without what CloudWatch would refuse a whole line for: what is no finite number."""
+    """Drop what is no finite number: CloudWatch would refuse the whole line for it."""
     metrics = tuple(metric for metric in batch.metrics if math.isfinite(metric.value))
     return msgspec.structs.replace(batch, metrics=metrics)
 
 
-def _biz_of(queue_key: QueueSample) -> str:
-    return f"{queue_key.queue_key.tenant}/{queue_key.queue_key.biz}"
+def _biz_of(queue: QueueSample) -> str:
+    return f"{queue.queue_key.tenant}/{queue.queue_key.biz}"
 
 
-def _most_first(queue_key: QueueSample) -> tuple[bool, int, str]:
-    queued = 0 if queue_key.depth is None else queue_key.depth.queued
-    return not queue_key.late, -queued, _biz_of(queue_key)
+def _most_first(queue: QueueSample) -> tuple[bool, int, str]:
+    queued = 0 if queue.depth is None else queue.depth.queued
+    return not queue.late, -queued, _biz_of(queue)
 
 
 class Emitter:
-    """Emits samples one after the other; remembers what it has, so that nothing is told twice.
+    """Emits samples one after the other; remembers what it has, so that nothing is emitted twice.
 
     That memory is this process': another monitor begins anew, and the seconds about its beginning
-    may be told twice or not at all.
+    may be emitted twice or not at all.
 
     Args:
         sink: Where metrics go.

@@ -35,11 +35,11 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
         throttled: Whether the host is left alone now, or was and is not trusted again yet.
         backing_off_until: Until when it is left alone; None if it is not.
         strain: How many strained answers in a row count.
-        interval_seconds: What lies between two turns by adaption alone; 0 for none.
+        interval_seconds: The time between two host slots by adaption alone; 0 for none.
         running: Downloads under way there now.
         parked: Requests that wait for it, of the lanes that were looked at.
         met_by: A tenant that has met it with strain or failures lately, if it is one of those that
-            are looked at for that: for sharing the places, and nobody's to read.
+            are asked for that: for sharing the places, and shown to no one.
     """
 
     host: str
@@ -84,10 +84,10 @@ class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at everything.
+    """A sample of everything.
 
     Attributes:
-        at: When the look began.
+        at: When the sample began.
         took_seconds: How long it took.
         revision: The configuration in force; empty where there has never been a right one.
         lanes: Every lane of the stage, in a stable order.
@@ -97,7 +97,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         hosts_seen: How many hosts were looked at to find these: ``monitoring.gathering.LOOKED_AT``
         and
             those with incidents at most, of however many there are.
-        hosts_throttled: How many of those looked at are throttled, shown or not.
+        hosts_throttled: How many of those are throttled, shown or not.
         workers: None where Redis did not say.
         fleet: All lanes together, as far as they were read.
         parts: Redis and each MongoDB node, with figures, what is missing of them, what is wrong.
@@ -107,7 +107,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         ticked: The scheduler's latest tick; None where that was not read.
         unplaced: Jobs given up lately as no worker suits them, the newest first, then those that
             wait for one for longer than the stage has patience; None where that was not read.
-        unread: What could not be looked at.
+        unread: What could not be read.
     """
 
     at: datetime

@@ -300,7 +300,7 @@ class Sampler:
         totals = self.ledgers.totals(key, biz, now)
         try:
             return _Book(totals, self.store.record_count(key, biz))
-        except Exception as error:  # noqa: BLE001  the ledger tells more
+        except Exception as error:  # noqa: BLE001  the ledger is worth more
             return _Book(totals, why_no_records=error)
 
     def _audit(self, tree: Tree, key: QueueKey, now: datetime, ends_at: float) -> Ledger:

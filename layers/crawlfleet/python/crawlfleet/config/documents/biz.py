@@ -1,9 +1,4 @@
-"""A biz: a business type, as its document in the config centre describes it (SPEC.md A3, A4).
-
-Capacity that a tenant or a biz states it needs (SPEC.md C1).
-
-Proxies: other addresses to leave through (SPEC.md C9).
-"""
+"""The documents of stage, tenant and biz, and the tree they make (SPEC.md A3, A4, C1, C9)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -37,7 +32,7 @@ from crawlfleet.kernel.validation import (
 
 
 class Needs(Document, frozen=True, kw_only=True):
-    """What is to be kept available in a pool: ``workers``, or as many as do that in an hour.
+    """Capacity that is kept available in a pool: ``workers``, or as many as do that in an hour.
 
     One of the two is said. How many workers ``requests_per_hour`` comes to follows what workers
     have shown to be able to do with requests of the biz. A tenant's is for all its bizs together,
@@ -54,13 +49,13 @@ class Needs(Document, frozen=True, kw_only=True):
 
 
 class CapacityLimits(Document, frozen=True, kw_only=True):
-    """How many workers of each pool one tenant may have kept available, whatever it states."""
+    """The most workers of each pool that one tenant may have kept available, whatever it states."""
 
     workers_per_tenant: Annotated[int, Meta(ge=0, le=1000)] = 10
 
 
 class Rotation(StrEnum):
-    """Which proxy a request takes: the next one, or always the same for one job and host."""
+    """The choice of a request's proxy: the next one, or always the same for one job and host."""
 
     EACH_REQUEST = "each_request"
     EACH_JOB = "each_job"
@@ -107,7 +102,7 @@ FigureName = Literal[
 
 
 class Spread(StrEnum):
-    """How an id picks its shard.
+    """The formula by which an id picks its shard.
 
     ``modulo`` and ``rendezvous`` mix the 64 bits first. ``plain_modulo`` is the sources' formula,
     kept for data that was routed so: at low load it puts nearly everything on one shard.
@@ -133,7 +128,7 @@ class Generation(Document, frozen=True, kw_only=True):
 
 
 class FetchLimits(Document, frozen=True, kw_only=True):
-    """What one download may cost, and what it looks like.
+    """The limits of one download, and its headers.
 
     ``content_types`` are the media types that are read; another one makes the page a dead letter
     before its body arrives. ``text/*`` stands for every text; none are no filter. ``cookies`` keeps
@@ -155,7 +150,7 @@ class FetchLimits(Document, frozen=True, kw_only=True):
 
 
 class RetryLimits(Document, frozen=True, kw_only=True):
-    """How often and how late a failed request is tried again; delays double and carry jitter."""
+    """The retries of a failed request; delays double and carry jitter."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
     base_seconds: Seconds = 5.0
@@ -163,7 +158,7 @@ class RetryLimits(Document, frozen=True, kw_only=True):
 
 
 class IntakeLimits(Document, frozen=True, kw_only=True):
-    """How much, and how fast, a biz takes. Beyond it a submission is answered with 429.
+    """The most that a biz takes, and how fast. Beyond it a submission is answered with 429.
 
     ``max_backlog`` counts what is queued, leased and delayed. ``per_second`` may be exceeded by
     ``burst`` at once; None is no limit. Of a job tasks are made while fewer than ``jobs_ahead``
@@ -217,7 +212,7 @@ class Biz(Document, frozen=True, kw_only=True):
     needs: Needs | None = None
 
     def reader(self, name: str) -> Rule | Spider | None:
-        """The rule or spider of that name."""
+        """Return the rule or spider of that name."""
         return self.rules.get(name) or self.spiders.get(name)
 
     @property
@@ -227,7 +222,7 @@ class Biz(Document, frozen=True, kw_only=True):
 
 
 class Tenant(Document, frozen=True, kw_only=True):
-    """Who owns bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves.
+    """An owner of bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves.
 
     ``needs`` is capacity that is kept available for all of its bizs together.
     """
@@ -238,7 +233,7 @@ class Tenant(Document, frozen=True, kw_only=True):
 
 
 class FleetLimits(Document, frozen=True, kw_only=True):
-    """How many workers there are and how they behave.
+    """The number of workers and their behaviour.
 
     A lane without a plan wants one for every ``requests_per_consumer``. Before any is sent away,
     fewer must have done for ``quiet_seconds`` (fleet.autoscaler).
@@ -255,7 +250,7 @@ class FleetLimits(Document, frozen=True, kw_only=True):
 
 
 class PoolLimits(Document, frozen=True, kw_only=True):
-    """How many workers a pool beside the usual one has; ``fleet`` says how each of them behaves.
+    """The number of workers of a pool beside the usual one; ``fleet`` says how each behaves.
 
     With ``bound_only`` they take nothing but what is bound for their pool, and leave the chores of
     the fleet to the usual workers; without it they share the others' work.
@@ -282,7 +277,7 @@ class DetectorLimits(Document, frozen=True, kw_only=True):
 
 
 class MonitorLimits(Document, frozen=True, kw_only=True):
-    """Of how many bizs and hosts there are metrics of their own in an hour (monitoring.metrics).
+    """The bizs and hosts that have metrics of their own in an hour (monitoring.metrics).
 
     Each biz more is at most 3.30 USD a month, each host 1.20 (crawlfleet.kernel.metric_names).
     ``unwatched`` are figures of parts that nobody is to read, for want of a right that is not
@@ -346,7 +341,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     pools: frozenset[str] = frozenset()
 
     def queues(self) -> tuple[QueueKey, ...]:
-        """Every lane of the stage, in a stable order."""
+        """Return every queue key of the stage, in a stable order."""
         return tuple(
             QueueKey(tenant, name, biz.queue)
             for tenant, bizs in sorted(self.bizs.items())
@@ -355,11 +350,11 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def further_pools(self) -> tuple[str, ...]:
-        """Every pool beside the usual one that is deployed, or that the stage says something of."""
+        """Return every pool beside the usual one that is deployed, or named by the stage."""
         return tuple(sorted(self.pools | self.stage.pools.keys()))
 
     def bound_queues(self, pool: str) -> tuple[QueueKey, ...]:
-        """One lane more of each biz: what of it is bound for that pool. None for the usual one."""
+        """Return a queue key of each biz for that pool; none for the usual one."""
         return (
             ()
             if pool == MAIN_POOL

@@ -30,7 +30,7 @@ class RecrawlPolicy(Document, frozen=True, kw_only=True):
 
 
 class Span(StrEnum):
-    """How long a segment is. ``custom`` takes ``span_seconds``; ``forever`` has one segment."""
+    """The length of a segment. ``custom`` takes ``span_seconds``; ``forever`` has one segment."""
 
     HOUR = "hour"
     DAY = "day"
@@ -41,7 +41,7 @@ class Span(StrEnum):
 
 
 class KeyRules(Document, frozen=True, kw_only=True):
-    """What makes two URLs the same page, beside the canonical form (crawling.frontier.fingerprint).
+    """The rules that make two URLs the same page (crawling.frontier.fingerprint).
 
     ``ignore`` are further parameters that say nothing about the page, ``keep`` those that count
     although they look like a time stamp, a session id or a JSONP callback; both may end in ``*``.
@@ -58,7 +58,7 @@ class KeyRules(Document, frozen=True, kw_only=True):
 
 
 class SeedPolicy(Document, frozen=True, kw_only=True):
-    """How a biz's seeds are kept apart and handed out.
+    """The segments of a biz's seeds and their dispatch.
 
     Segments begin at local midnight (or hour, Monday, first of the month) of ``timezone``.
     ``resolvers`` name what decides on the same page for a rule or spider instead of ``keys`` (the
@@ -87,7 +87,7 @@ LARGEST_SEED: Final = 64_000
 
 
 class Robots(StrEnum):
-    """What becomes of a page that the site's robots.txt does not want fetched (RFC 9309)."""
+    """The treatment of a page that the site's robots.txt does not want fetched (RFC 9309)."""
 
     OBEY = "obey"
     IGNORE = "ignore"
@@ -113,7 +113,7 @@ class HostLimits(Document, frozen=True, kw_only=True):
 
 
 class Politeness(Document, frozen=True, kw_only=True):
-    """What a biz says: it may be more polite than the stage's limits, never less.
+    """A biz's own politeness: it may be more polite than the stage's limits, never less.
 
     ``product`` is the name that robots.txt files are asked for; null is the user agent's first
     word.
@@ -132,7 +132,7 @@ _Weight = Annotated[float, Meta(ge=0, le=1_000)]
 
 
 class Weights(Document, frozen=True, kw_only=True):
-    """How much each resource that is left counts among applicants; one of 0 does not count."""
+    """The weight of each remaining resource among applicants; one of 0 does not count."""
 
     memory: _Weight = 1.0
     cpu: _Weight = 1.0

@@ -2,18 +2,15 @@
 
 A rule has ``fields``; each field says where its value is (by ``css``, ``xpath``, ``json`` or
 ``regex``, or as a ``fact`` about the page), what to take there, and what type it is to be. With
-``items`` a page gives one record per match and the fields are looked up inside it. A field that
-has ``fields`` of its own is a nested item. ``follow`` says which links lead on.
+``items`` a page gives one record per match and the fields are looked up inside it. A field that has
+``fields`` of its own is a nested item. ``follow`` says which links lead on. A record schema says
+what records must be to be stored (SPEC.md B9). A spider reads by an executor where a rule does not
+(SPEC.md B7, B8).
 
-The schema of records: what they must be to be stored (SPEC.md B9).
-
-A spider: an executor and its configuration (SPEC.md B7, B8).
-
-Steps that a rule's texts go through, one after the other (SPEC.md, words: rule).
-
-A step without anything to say is a word, such as ``lower``; any other one is a mapping of one key,
-such as ``{"split": ","}``. ``split`` makes several texts of one, ``join`` and ``pick`` one of
-several; every other step changes each text by itself, or leaves it out.
+``transforms`` are steps that a text goes through, one after the other. A step without anything to
+say is a word, such as ``lower``; any other one is a mapping of one key, such as ``{"split": ","}``.
+``split`` makes several texts of one, ``join`` and ``pick`` one of several; every other step changes
+each text by itself, or leaves it out.
 """
 
 from enum import StrEnum
@@ -108,7 +105,7 @@ class Step(Document, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that are set."""
+        """Return the keys that are set."""
         return tuple(key for key in self.__struct_fields__ if getattr(self, key) is not None)
 
 

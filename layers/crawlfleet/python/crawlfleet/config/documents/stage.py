@@ -1,6 +1,6 @@
-"""From where on something is wrong, and how people hear of it, as the config centre has it (A11).
+"""Thresholds and alarms of the stage document (SPEC.md A11).
 
-A change is in force with the next look of the monitor; no deployment has any part in it.
+A change is in force with the next evaluation of the monitor; no deployment has any part in it.
 """
 
 from typing import Annotated, TypeVar
@@ -29,14 +29,14 @@ class Thresholds(Document, frozen=True, kw_only=True):
         lag_seconds: Of the worst secondary behind its primary.
         unwell_replicas: Members of a replica set in no good state.
         redis_replicas: That each Redis, of a cluster each of its nodes, is to have; fewer are
-            wrong. With 0 nobody looks: a Redis does not know how many it should have.
-        evicted_keys: That Redis threw away between two looks.
+            wrong. 0 checks none: a Redis does not know how many it should have.
+        evicted_keys: Keys that Redis evicted between two samples.
         backlog: Of a biz: queued, leased and delayed.
         oldest_waiting_seconds: Of a biz, what is served next.
         dead_per_minute: Requests of a biz given up on, a minute.
         expired_per_minute: Requests of a biz that ran out of time unprocessed, a minute.
         ledger_difference: Requests of a biz that are in no state.
-        dead_workers: Dead and not buried.
+        dead_workers: Dead and not reaped.
         tick_silent_seconds: Since the last tick of the scheduler ended.
         tick_faults: Of the last tick: parts, and schedules and bizs within them, that failed.
         throttled_share: Of a host's answers, 429, 503 and failed connections.
@@ -72,7 +72,7 @@ class Thresholds(Document, frozen=True, kw_only=True):
 
 
 class BizThresholds(Document, frozen=True, kw_only=True):
-    """What a biz has of its own; None leaves it to the stage. The plan is ``planned_seconds``."""
+    """A biz's own thresholds; None leaves it to the stage. The plan is ``planned_seconds``."""
 
     backlog: Count | None = None
     oldest_waiting_seconds: Seconds | None = None
@@ -81,17 +81,17 @@ class BizThresholds(Document, frozen=True, kw_only=True):
 
 
 class AlarmLimits(Document, frozen=True, kw_only=True):
-    """How findings become messages. A look is a minute's.
+    """The limits by which findings become messages. The monitor evaluates once a minute.
 
     Attributes:
-        bad_looks: Looks in a row that must find something before it is told.
-        good_looks: Looks in a row without it before its end is told; doubled for each time that it
+        bad_looks: Evaluations in a row that must find something before it opens.
+        good_looks: Evaluations in a row without it before it is over; doubled for each time that it
             came back within ``flap_seconds``, up to ``most_good_looks``.
         most_good_looks: The most that flapping asks for.
         flap_seconds: What comes back so soon is the same incident.
         reminder_seconds: After the first message; each pause is twice the one before.
         most_reminder_seconds: The longest pause between reminders.
-        singly: More messages than this in one look become one that sums them up.
+        singly: More messages than this at once become one that sums them up.
         messages_an_hour: More messages than this in an hour do too.
         digest_seconds: The least pause between two that sum up.
     """
@@ -108,7 +108,7 @@ class AlarmLimits(Document, frozen=True, kw_only=True):
 
 
 def own_or(own: T | None, stage: T) -> T:
-    """The biz's own threshold where it has one, the stage's where not.
+    """Return the biz's own threshold where it has one, the stage's where not.
 
     >>> own_or(None, 100), own_or(5, 100)
     (100, 5)

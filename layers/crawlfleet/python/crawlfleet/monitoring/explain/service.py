@@ -1,8 +1,8 @@
-"""Why a request is where it is (SPEC.md H6): its timeline, what befell its lane, what comes next.
+"""Explain why a request is where it is (SPEC.md H6): its timeline, its queue's journal, its state.
 
-Each transition wrote who, when and why. Here the lines of the request and those of its lane's
-journal become one chain; what it stands in now is told with the facts that decide what happens
-next. Redis away takes some of these facts with it, never the explanation.
+Each transition wrote who, when and why. The lines of the request and those of its queue's journal
+become one chain; its present state comes with the facts that decide what happens next. Redis away
+takes some of these facts with it, never the explanation.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ Fact = str | int | float | bool | None
 
 
 class StepKind(StrEnum):
-    """What a step is about: the request itself, its whole lane, a seed or a visit of its URL."""
+    """The subject of a step: the request itself, its whole queue, a seed or a visit of its URL."""
 
     REQUEST = "request"
     QUEUE_KEY = "lane"
@@ -43,7 +43,7 @@ class StepKind(StrEnum):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision. ``state`` is what the request became by it; None where it stayed as it was."""
+    """A decision. ``state`` is what the request became by it; None where it stayed as it was."""
 
     at: datetime
     kind: StepKind
@@ -53,14 +53,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request stands now: a sentence for people, its facts for programs."""
+    """The present state of a request: a sentence for people, its facts for programs."""
 
     sentence: str
     facts: dict[str, Fact]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps in the order of time; ``missing`` says what of the chain is not kept."""
+    """The steps of a request in the order of time; ``missing`` names what is not kept."""
 
     tracked: Tracked
     steps: tuple[Step, ...]
@@ -69,7 +69,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of a URL: of its seeds, their last request and its page. ``keys`` are in hex."""
+    """The steps of a URL: of its seeds, their last request and its page. ``keys`` are in hex."""
 
     url: str
     keys: tuple[str, ...]
@@ -89,7 +89,7 @@ _COUNTED_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainingPorts:
-    """What explaining needs of the world."""
+    """The stores that explanations are read from."""
 
     store: MongoRequestStore
     queue: RedisQueue
@@ -99,7 +99,7 @@ class ExplainingPorts:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One request and whom to ask about it."""
+    """A request and the parts to ask about it."""
 
     ports: ExplainingPorts
     queue_key: QueueKey
@@ -109,19 +109,19 @@ class _Case:
     now: datetime
 
     def last(self, *states: int) -> Event | None:
-        """The latest event of the timeline that led to one of the states."""
+        """Return the latest event of the timeline that led to one of the states."""
         found = (event for event in reversed(self.tracked.timeline) if event.state in states)
         return next(found, None)
 
     def ago(self, moment: datetime) -> float:
-        """Seconds since a moment."""
+        """Return the seconds since a moment."""
         return max(0.0, (self.now - moment).total_seconds())
 
 
 def explain(
     ports: ExplainingPorts, tree: Tree, tenant: str, biz_name: str, text: str, now: datetime
 ) -> Explanation:
-    """The chain of decisions about one request, and where it stands now.
+    """Return the chain of decisions about one request, and its present state.
 
     Raises:
         NotFoundError: this tenant's biz has none of that id.
@@ -136,7 +136,7 @@ def explain(
     missing = [_events_missing(tracked)]
     if len(queue_steps) > JOURNAL_LINES:
         del queue_steps[JOURNAL_LINES:]
-        missing.append(f"only the first {JOURNAL_LINES} lines of the biz's journal are told")
+        missing.append(f"only the first {JOURNAL_LINES} lines of the biz's journal are shown")
     return Explanation(
         tracked=tracked,
         steps=tuple(sorted((*_own(case), *queue_steps), key=lambda step: step.at)),
@@ -170,7 +170,7 @@ def _submitter(case: _Case) -> str:
 
 
 def _of_the_queue(case: _Case) -> Iterator[Step]:
-    """What befell the whole queue during the request's life."""
+    """Yield what happened to the whole queue during the request's life."""
     born = min(event.at for event in case.tracked.timeline)
     ended = case.last(*FINAL_STATES) if case.tracked.state in FINAL_STATES else None
     until = (case.now if ended is None else ended.at) + _TICK
@@ -228,7 +228,7 @@ def _pending(case: _Case) -> Standing:
 
 
 def _who_lives(case: _Case, facts: dict[str, Fact], when: str = "within a minute") -> str:
-    """Whether anybody is there to do it; nothing while nobody can be asked."""
+    """Say whether a worker is alive for it; nothing while Redis cannot be asked."""
     workers, pool = _workers(case), case.tracked.request.pool
     if pool is not None:
         facts["pool"] = pool
@@ -249,7 +249,7 @@ def _who_lives(case: _Case, facts: dict[str, Fact], when: str = "within a minute
 
 
 def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
-    """About how many are before it: those in the queue less what came after it.
+    """Estimate how many are before it: those in the queue less what came after it.
 
     What came is known by the second, for the last minute; of older ones that is the most there are.
     """
@@ -302,7 +302,7 @@ def _leased(case: _Case) -> Standing:
                     "watched since; if it stays silent the minute's tick takes its work back"
                 )
             if known.health is Health.DEAD:
-                sentence += ": its work goes back to the queue as soon as another one looks"
+                sentence += ": its work goes back to the queue with the next check"
     return Standing(sentence=f"{sentence}.", facts=facts)
 
 
@@ -348,7 +348,7 @@ def _dead(case: _Case) -> Standing:
     if ended is not None:
         facts["at"] = _at(ended.at)
         sentence += f", at {_at(ended.at)}"
-    sentence += f": {tracked.error or tracked.reason or 'nobody noted why'}"
+    sentence += f": {tracked.error or tracked.reason or 'no reason was noted'}"
     if tracked.answer is not None and tracked.answer.status:
         sentence += f"; the site's last answer was {tracked.answer.status}"
     do = f"crawlfleet dead replay {case.queue_key.biz} {tracked.request.id}"
@@ -396,11 +396,11 @@ _REPORT: Final[dict[int, Callable[[_Case], Standing]]] = {
 
 
 def _workers(case: _Case) -> list[WorkerHealth] | None:
-    """The workers as this tenant may see them; None while nobody can be asked."""
+    """Return the workers as this tenant may see them; None while Redis cannot be asked."""
     try:
         heartbeats = case.ports.detector.heartbeats()
     except StoreUnavailableError as error:
-        warn("nobody could be asked which workers live", error)
+        warn("the live workers could not be read", error)
         return None
     return [
         seen_from(case.queue_key, liveness.status(beats, case.detector)) for beats in heartbeats
@@ -419,7 +419,7 @@ def _failure(tracked: Tracked) -> dict[str, Fact]:
 
 
 def _at(moment: datetime) -> str:
-    """A moment to the second; the chain has it to the millisecond.
+    """Write a moment to the second; the chain has it to the millisecond.
 
     >>> _at(datetime.fromisoformat("2026-01-01T00:00:00.123Z"))
     '2026-01-01T00:00:00Z'
@@ -428,7 +428,7 @@ def _at(moment: datetime) -> str:
 
 
 def _span(seconds: float) -> str:
-    """A length of time in the two largest units that it has.
+    """Write a length of time in the two largest units that it has.
 
     >>> [_span(each) for each in (0.25, 59, 61, 7200, 90_000)]
     ['0.2 s', '59 s', '1 min 1 s', '2 h', '1 d 1 h']

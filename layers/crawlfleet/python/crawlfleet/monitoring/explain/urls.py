@@ -1,9 +1,9 @@
-"""Why a URL was or was not crawled (SPEC.md H6): its seeds, their last request, its visit.
+"""Explain why a URL was or was not crawled (SPEC.md H6): its seeds, their last request, its visit.
 
-A URL is looked up by its keys, in the newest segments there are, and among the visits; of the
-newest seed's request the chain is told as by its id. What would stop it now is told beside: the
-segment that knows it, the site's robots.txt as the fleet last read it, a back-off of its host.
-Redis away takes the latter with it, never the explanation.
+A URL is found by its keys, in the newest segments there are, and among the visits; the newest
+seed's request has its chain as by its id. What would stop it now comes beside: the segment that
+knows it, the site's robots.txt as the fleet last read it, a back-off of its host. Redis away takes
+the latter with it, never the explanation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ _BY_ID: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlPorts:
-    """What explaining a URL needs of the world."""
+    """The stores that explanations of URLs are read from."""
 
     requests: ExplainingPorts
     seeds: Frontier
@@ -64,7 +64,7 @@ class UrlPorts:
 
 @dataclass(slots=True)
 class _Case:
-    """One URL and what was found of it."""
+    """A URL and what was found of it."""
 
     ports: UrlPorts
     queue_key: QueueKey
@@ -80,16 +80,16 @@ class _Case:
 
     @property
     def now_known(self) -> Seed | None:
-        """The seed that keeps the URL from being accepted now."""
+        """Return the seed that keeps the URL from being accepted now."""
         return next((seed for seed in self.seeds if seed.segment == self.segment.name), None)
 
     def of_redis(self, what: str, ask: Callable[[], T]) -> T | None:
-        """What Redis says, or nothing while it is away."""
+        """Ask Redis; None while it is away."""
         try:
             return ask()
         except StoreUnavailableError as error:
             warn(f"{what} could not be asked for", error)
-            self.missing.append(f"Redis does not answer: {what} is not told")
+            self.missing.append(f"Redis does not answer: {what} is not known")
             return None
 
 
@@ -102,7 +102,7 @@ def explain_url(
     rule: str | None,
     now: datetime,
 ) -> UrlExplanation:
-    """What became of a page, by any URL of it, and what would become of it now.
+    """Explain what became of a page, by any URL of it, and what would become of it now.
 
     ``rule`` is a rule or spider of the biz, whose seeds alone are meant; without one all are.
 
@@ -159,7 +159,7 @@ def _keys(ports: UrlPorts, biz: Biz, url: str, rule: str | None) -> list[bytes]:
 
 
 def _past(case: _Case, tree: Tree, tenant: str, now: datetime) -> str:
-    """What became of the newest seed, or of the page without one."""
+    """Explain what became of the newest seed, or of the page without one."""
     if case.visit is not None:
         case.facts["visited_at"] = _at(case.visit.visited_at)
         if case.visit.next_at is not None:
@@ -229,7 +229,7 @@ def _steps(case: _Case) -> Iterator[Step]:
 
 
 def _future(case: _Case) -> str:
-    """Whether it would be accepted as a seed now."""
+    """Explain whether it would be accepted as a seed now."""
     segment = case.segment
     known = case.now_known
     case.facts["segment"] = segment.name
@@ -255,7 +255,7 @@ def _in_filter(case: _Case) -> bool:
 
 
 def _obstacles(case: _Case) -> Sequence[str]:
-    """What would stop a request of it now."""
+    """List what would stop a request of it now."""
     found = []
     origin, host = origin_of(case.url), host_of(case.url)
     if case.biz.politeness.robots is not Robots.IGNORE:

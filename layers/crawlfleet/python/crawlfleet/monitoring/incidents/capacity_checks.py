@@ -1,25 +1,17 @@
-"""Whether the capacity that tenants state they need is there (SPEC.md C1, B13).
+"""Detect what is wrong with capacity, hosts, the scheduler and unplaced jobs (SPEC.md A11, B, C1).
 
-Which hosts ask for less, fail or are slow, and of which nobody can say (SPEC.md A11).
+**Hosts.** A host that refuses everything is left alone for ever longer, so that hardly anything is
+asked of it: its few answers are no sign that it is well. Where there are too few to judge by, the
+refusals in a row decide; of one that is left alone, or not trusted again yet, recovery is never
+taken for sure. A host that fails is asked for less and less, too, as what failed waits for its next
+try: a few answers that are as bad say neither that it fails nor that it is well. A host that is
+asked for nothing any more yields nothing.
 
-A host that refuses everything is left alone for ever longer, so that hardly anything is asked of
-it: its few answers are no sign that it is well. Where there are too few to judge by, what was
-refused in a row decides; and of one that is left alone, or not trusted again yet, it is never taken
-for sure that it is well.
+**The scheduler.** A silent scheduler cannot report that, and a tick goes on where a part of it
+fails: so both are found here, in one finding at most.
 
-A host that fails is asked for less and less, too, as what failed waits for its next try: a few
-answers that are as bad say neither that it fails nor that it is well. Of one that nobody asks for
-any more nothing is left to be told.
-
-Whether the scheduler does its work, by the latest tick that it has told of (SPEC.md B1, B13).
-
-Whoever is silent cannot say so, and a tick goes on where a part of it fails: so it is found here.
-One finding at most: of a scheduler that is silent it is of no matter what its last tick did.
-
-Jobs that got no worker (SPEC.md B6): an administrator is told.
-
-They were given up, as none suits them; or they wait for longer than the stage has patience: no
-worker has looked at them, or those that suit them are busy.
+**Jobs.** They were given up, as no worker suits them; or they wait for longer than the stage has
+patience: no worker has looked at them, or those that suit them are busy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +34,7 @@ _NAMED: Final = 5
 
 
 def capacity_findings(workers: WorkersSample, tree: Tree) -> Iterator[Finding]:
-    """Pools with fewer workers than is stated, and needs of pools that are not there."""
+    """Find pools with fewer workers than is stated, and needs of pools that are not there."""
     for pool in workers.pools:
         short = short_of(pool)
         if short:
@@ -66,7 +58,7 @@ def capacity_findings(workers: WorkersSample, tree: Tree) -> Iterator[Finding]:
 
 
 def short_of(pool: PoolSample) -> int:
-    """How many workers are missing of those that stated needs come to.
+    """Count the workers that are missing of those that stated needs come to.
 
     >>> short_of(PoolSample(name="large", alive=3, kept=4, stated=6))
     3
@@ -75,7 +67,7 @@ def short_of(pool: PoolSample) -> int:
 
 
 def unknown_of_capacity(tree: Tree) -> Iterator[str]:
-    """What nothing is known of where the workers could not be counted."""
+    """Yield keys of what is unknown where the workers could not be counted."""
     stated = {needs.pool for _, needs in stated_by(tree)}
     for name in sorted({MAIN_POOL, *tree.stage.pools, *stated}):
         yield key_of(Kind.CAPACITY_SHORT, _place(name))
@@ -95,7 +87,7 @@ def _said(pool: PoolSample) -> str:
 def _stated_by(tree: Tree, pool: str) -> str:
     names = [name for name, needs in stated_by(tree) if needs.pool == pool]
     more = len(names) - _NAMED
-    said = ", ".join(names[:_NAMED]) or "nobody any more"
+    said = ", ".join(names[:_NAMED]) or "no tenant any more"
     return f"{said} and {more:,} more" if more > 0 else said
 
 
@@ -105,7 +97,7 @@ def _place(pool: str) -> Place:
 
 #: What sampling calls them.
 HOST: Final = "host"
-#: So many strained answers in a row are enough, however few there were. By default a host is left
+#: Overloaded answers in a row that are enough, however few there were. By default a host is left
 #: alone for half a minute after that.
 IN_A_ROW: Final = 5
 
@@ -114,7 +106,7 @@ KINDS: Final = frozenset({Kind.HOST_THROTTLED, Kind.HOST_FAILING, Kind.HOST_SLOW
 
 
 def host_findings(host: HostSample, thresholds: Thresholds) -> Iterator[Finding]:
-    """What is wrong with a host."""
+    """Find what is wrong with a host."""
     yield from _throttled(host, thresholds)
     if host.asked >= thresholds.host_answers:
         yield from _failing(host, thresholds)
@@ -178,7 +170,7 @@ def _waiting(host: HostSample) -> str:
 
 
 def unknown_of_host(host: HostSample, thresholds: Thresholds) -> Iterator[str]:
-    """Keys of findings of which nobody can say that there is nothing to be found."""
+    """Yield keys of findings that may be there although nothing was found."""
     place = host_place(host.host)
     if _is_held_back(host) and not any(_throttled(host, thresholds)):
         yield key_of(Kind.HOST_THROTTLED, place)
@@ -189,7 +181,7 @@ def unknown_of_host(host: HostSample, thresholds: Thresholds) -> Iterator[str]:
 
 
 def host_place(host: str) -> Place:
-    """Where it is."""
+    """Return the place of a host."""
     return Place(part=HOST, name=one_line(host, 260))
 
 
@@ -198,13 +190,13 @@ def _is_held_back(host: HostSample) -> bool:
 
 
 def _refuses(host: HostSample) -> bool:
-    """Whether it has refused often enough in a row, and something is or will be asked of it."""
+    """Return whether it has refused often enough in a row, and something is asked of it."""
     wanted = host.asked or host.deferred or host.backing_off_until is not None
     return host.strain >= IN_A_ROW and bool(wanted)
 
 
 def _share(host: HostSample) -> float:
-    """Of its answers those that ask for less; all, where it is held back and nothing is asked."""
+    """Return the share of answers that ask for less; 1 where it is held back and not asked."""
     if not host.asked:
         return float(_is_held_back(host))
     return host.strained / host.asked
@@ -217,12 +209,7 @@ _WORD: Final = 32
 
 
 def tick_findings(ticked: Ticked, thresholds: Thresholds) -> Iterator[Finding]:
-    """What is wrong with the scheduler.
-
-    Args:
-        ticked: The latest tick.
-        thresholds: The stage's.
-    """
+    """Find what is wrong with the scheduler, by its latest tick."""
     ago, longest = ticked.seconds_ago, thresholds.tick_silent_seconds
     faults, most = sum(ticked.faults.values()), thresholds.tick_faults
     if ago is None:
@@ -239,7 +226,7 @@ def tick_findings(ticked: Ticked, thresholds: Thresholds) -> Iterator[Finding]:
 
 
 def may_come(ticked: Ticked, thresholds: Thresholds) -> bool:
-    """Whether no tick is known, and it is too early to make anything of that.
+    """Return whether no tick is known, and it is too early to make anything of that.
 
     A fleet that was deployed just now has not ticked yet, and a Redis that was emptied knows none.
 
@@ -253,7 +240,7 @@ def may_come(ticked: Ticked, thresholds: Thresholds) -> bool:
 
 
 def faults_in_words(faults: Mapping[str, int]) -> str:
-    """Which parts have failed, and how often.
+    """Write which parts have failed, and how often.
 
     >>> faults_in_words({"schedules": 3, "scaling": 1})
     'schedules (3), scaling (1)'
@@ -277,7 +264,7 @@ _QUOTED: Final = 400
 
 
 def unplaced_findings(jobs: Sequence[UnplacedJob]) -> Iterator[Finding]:
-    """One for each biz, which says which jobs, what they wanted, and what was on offer."""
+    """Find one for each biz, which names its jobs, what they wanted, and what was on offer."""
     of_biz = sorted(jobs, key=lambda job: (job.tenant, job.biz))
     for (tenant, biz), each in groupby(of_biz, key=lambda job: (job.tenant, job.biz)):
         found = list(each)
@@ -298,6 +285,6 @@ def _job_said(job: UnplacedJob) -> str:
 
 
 def unknown_of_unplaced(tree: Tree) -> Iterator[str]:
-    """What nothing is known of where it could not be read."""
+    """Yield keys of what is unknown where jobs could not be read."""
     for queue_key in tree.queues():
         yield key_of(Kind.JOB_UNPLACED, Place(tenant=queue_key.tenant, biz=queue_key.biz))

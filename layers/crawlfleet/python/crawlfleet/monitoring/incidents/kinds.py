@@ -1,11 +1,9 @@
-"""Every kind of thing that can be wrong, and what people are to do about it: spelled once.
+"""The table of kinds of findings, and what people are to do about each: spelled once.
 
-Like names.py this imports nothing of ours. The monitor's findings, the messages about them, the
-alarms of the infrastructure and the table in docs/reference/monitoring.md (a test compares) all
-quote it.
-
-Of each kind there is a metric 0 or 1 under the stage alone (``metric_names.finding``). Thresholds
-are fields of the stage document's ``thresholds``, so they change without a deployment.
+Imports nothing of ours. The monitor's findings, the messages about them, the alarms of the
+infrastructure and the table in docs/reference/monitoring.md (a test compares) all quote it. Of each
+kind there is a metric 0 or 1 under the stage alone (``metric_names.finding``). Thresholds are
+fields of the stage document's ``thresholds``, so they change without a deployment.
 """
 
 from collections.abc import Mapping
@@ -15,7 +13,7 @@ from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
-    """What can be found."""
+    """A kind of finding."""
 
     PART_DOWN = "part_down"
     REPLICA_UNWELL = "replica_unwell"
@@ -46,24 +44,24 @@ class Kind(StrEnum):
     MONITOR_BLIND = "monitor_blind"
 
 
-#: What rises between two looks. What has risen within one minute does not rise any more with the
-#: next look, and has happened all the same.
+#: Kinds of what rises between two samples. What has risen within one minute does not rise any more
+#: with the next sample, and has happened all the same.
 RISING: Final = frozenset({Kind.EVICTIONS, Kind.DEAD_LETTERS, Kind.EXPIRED})
 
 
 class Severity(StrEnum):
-    """Whether somebody is to be woken: SMS carry critical incidents only."""
+    """The urgency of an incident: phones get critical incidents only."""
 
     WARNING = "warning"
     CRITICAL = "critical"
 
 
 class Advice(NamedTuple):
-    """What there is to say of a kind.
+    """The texts and rules of a kind.
 
     ``title`` goes on from a place: "biz acme/docs: the backlog is too deep". ``do`` is what to do
     next; BIZ, NODE and HOST in it stand for the place's own. ``thresholds`` are the fields that
-    decide, ``looks`` how many looks in a row must have it, if that is more than the stage's own
+    decide, ``evaluations`` how many in a row must have it, if that is more than the stage's own
     number of them; see :func:`evaluations_required`.
     """
 
@@ -141,13 +139,13 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             "it throws keys away",
             Severity.CRITICAL,
             "Set `maxmemory-policy noeviction`: what Redis evicts are queues and leases. Recovery"
-            " fills them again from MongoDB; `crawlfleet ledger BIZ` tells that nothing is lost.",
+            " fills them again from MongoDB; `crawlfleet ledger BIZ` shows that nothing is lost.",
             ("evicted_keys",),
         ),
         Kind.BACKLOG: Advice(
             "the backlog is too deep",
             Severity.WARNING,
-            "`crawlfleet stats BIZ --watch` tells whether it grows. Raise fleet.max_consumers, and"
+            "`crawlfleet stats BIZ --watch` shows whether it grows. Raise fleet.max_consumers, and"
             " the consumers' reserved concurrency with it; at intake.max_backlog submissions are"
             " answered with 429.",
             ("backlog",),
@@ -266,7 +264,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             "the newest configuration is refused",
             Severity.WARNING,
             "The last good one is in force. `crawlfleet config validate FOLDER` names every"
-            " mistake; push the corrected folder, or the older one.",
+            " error; push the corrected folder, or the older one.",
         ),
         Kind.STRAYS: Advice(
             "work waits for bizs that there are not",
@@ -290,9 +288,9 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
 
 
 def evaluations_required(kind: Kind, least: int) -> int:
-    """Looks in a row, one a minute, that must have found it before it is told.
+    """Count the evaluations in a row, one a minute, that must have found it before it opens.
 
-    ``least`` are those of any kind that may have passed with the next look.
+    ``least`` are those of any kind that does not rise.
 
     >>> evaluations_required(Kind.BACKLOG, 2), looks_wanted(Kind.NO_WORKERS, 2)
     (2, 3)

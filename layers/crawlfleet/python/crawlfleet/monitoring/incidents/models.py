@@ -1,4 +1,4 @@
-"""What is wrong, and its life from the first look that finds it to the last word about it (A11)."""
+"""Findings, evaluations and incidents, from the first finding to the last message (SPEC.md A11)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,7 @@ from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity
 
 
 class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
-    """Where: a tenant's biz, or a part of the platform, which is no tenant's.
+    """A place: a tenant's biz, or a part of the platform, which is no tenant's.
 
     Attributes:
         tenant: Whose; empty for the platform's own.
@@ -34,7 +34,7 @@ class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that one look has found wrong.
+    """A thing that one evaluation has found wrong.
 
     ``value`` is how bad it is and ``threshold`` what it must not exceed, in the unit that ``said``,
     a sentence about both, has them in. ``met_by`` is a tenant that has met the host, if one has.
@@ -49,12 +49,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What makes two findings the same thing."""
+        """Return what makes two findings the same thing."""
         return key_of(self.kind, self.place)
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look says of everything: what is wrong, and of what it knows nothing.
+    """The result of an evaluation: what is wrong, and what is unknown.
 
     What is in none of them is well. ``unknown`` holds keys of findings, ``unseen`` kinds of which
     nothing at all was seen.
@@ -66,7 +66,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Life(StrEnum):
-    """Where an incident is: not sure yet, told or about to be, over."""
+    """The state of an incident: not sure yet, open, over."""
 
     SUSPECTED = "suspected"
     OPEN = "open"
@@ -74,7 +74,7 @@ class Life(StrEnum):
 
 
 class Word(StrEnum):
-    """What there is to say of an incident."""
+    """The subject of a message about an incident."""
 
     OPENED = "opened"
     REMINDER = "reminder"
@@ -82,7 +82,7 @@ class Word(StrEnum):
 
 
 class Listener(StrEnum):
-    """Who is told: people of everything by e-mail, phones of what is critical, machines in JSON."""
+    """A kind of listener: people by e-mail, phones for what is critical, machines in JSON."""
 
     PEOPLE = "people"
     PHONES = "phones"
@@ -92,8 +92,8 @@ class Listener(StrEnum):
 class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
     """What a kind of listener is owed, and what was sent last and when.
 
-    ``tried`` says that what is owed may have been heard already: it was about to be sent, and
-    nobody knows what came of it. ``reminders`` counts those since the incident opened.
+    ``tried`` says that what is owed may have arrived already: it was about to be sent, and
+    what came of it is unknown. ``reminders`` counts those since the incident opened.
     """
 
     owed: Word | None = None
@@ -115,19 +115,19 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         value: Of the latest finding.
         worst: The highest there has been.
         threshold: Of the latest finding.
-        since: The first of the looks in a row that found it, when it opened the last time.
-        found_at: The last look that found it.
-        looked_at: The last look at all.
+        since: The first evaluation in a row that found it, when it opened the last time.
+        found_at: The last evaluation that found it.
+        looked_at: The last evaluation at all.
         opened_at: When it opened first; None while it is suspected.
         over_at: When it was last found to be over.
-        bad: Looks in a row that found it.
-        good: Looks in a row that did not, since.
+        bad: Evaluations in a row that found it.
+        good: Evaluations in a row that did not, since.
         returns: How often it has come back.
         met_by: A tenant that has met the host, for sharing the places; empty where none is known.
-        displaced: Whether it is over because there was no room for it: only its end is to be told.
-        people: What people have been told.
-        phones: What phones have been told: nothing ever of what is not critical.
-        machines: What machines have been told.
+        displaced: Whether it is over for want of room: only its end is to be sent.
+        people: What people are owed and were sent.
+        phones: The same of phones: nothing ever of what is not critical.
+        machines: The same of machines.
     """
 
     id: str
@@ -154,21 +154,21 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What makes two findings the same thing."""
+        """Return what makes two findings the same thing."""
         return key_of(self.kind, self.place)
 
     @property
     def severity(self) -> Severity:
-        """Whether somebody is to be woken."""
+        """Return whether phones are notified."""
         return ADVICE[self.kind].severity
 
     @property
     def owed(self) -> bool:
-        """Whether anybody is still to be told anything."""
+        """Return whether any listener is owed a message."""
         return any(self.notification_state(each).owed is not None for each in Listener)
 
     def notification_state(self, listener: Listener) -> NotificationState:
-        """What that kind of listener has been told."""
+        """Return what that kind of listener is owed and was sent."""
         match listener:
             case Listener.PEOPLE:
                 return self.people
@@ -179,14 +179,14 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What went out: the last hour's messages; when one that sums up did."""
+    """The messages of the last hour, and when the last one that sums up went out."""
 
     sent_at: tuple[datetime, ...] = ()
     summed_at: datetime | None = None
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
-    """What has been sent to people, and what to phones, each with an hour's measure of its own."""
+    """The messages sent to people and to phones, each with an hour's measure of its own."""
 
     people: Sent = Sent()
     phones: Sent = Sent()
@@ -206,7 +206,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
         subject: Of an e-mail: ASCII, one line, fewer than 100 characters.
         text: Of an e-mail.
         short: For phones: ASCII, at most 140 characters, which is one of them.
-        severity: The highest of what it tells.
+        severity: The highest of its incidents.
         words: What it says: opened, reminder, recovered.
     """
 
@@ -227,7 +227,7 @@ class Bulletin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(kind: Kind, place: Place) -> str:
-    """What makes two findings the same thing.
+    """Make the key by which two findings are the same thing.
 
     >>> key_of(Kind.BACKLOG, Place(tenant="acme", biz="docs"))
     'backlog|acme|docs||'

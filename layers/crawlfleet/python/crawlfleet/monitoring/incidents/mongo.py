@@ -2,7 +2,7 @@
 
 ``incidents`` has one document a thing that is, or lately was, wrong; its ``_id`` is the incident's
 key, so there is never a second one of it. ``incidents_past`` keeps by ``id`` what will not change
-any more. ``incident_desk`` holds the turn and what has been sent.
+any more. ``incident_desk`` holds the lock and what has been sent.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 #: How long what is past is kept.
 LIFE: Final = timedelta(days=90)
-#: All incidents together may take so long: parts that are away are told of by this very call.
+#: The time for all incidents together: this very call reports parts that are away.
 SECONDS: Final = 5.0
 
 _DESK: Final = "desk"
@@ -62,7 +62,7 @@ class MongoIncidentBook:
     def read(self) -> Book:
         """Read the present."""
         with border(SECONDS):
-            # Whoever died while it wrote may have left those there that had to make room.
+            # A writer that died may have left those there that had to make room.
             found = self._present().find().sort("_id", ASCENDING).limit(LEAVING + 2 * MOST)
             incidents = tuple(_readable(found))
             desk = self._desk().find_one({"_id": _DESK}) or {}
@@ -82,7 +82,7 @@ class MongoIncidentBook:
             for each in gone
             if each.opened_at is not None
         ]
-        # First where it is to stay: whoever dies in between leaves it twice, and never nowhere.
+        # First where it is to stay: a death in between leaves it twice, and never nowhere.
         changes: list[ReplaceOne[Document] | DeleteOne] = [
             *(ReplaceOne({"_id": each.key}, _document(each), upsert=True) for each in incidents),
             *(DeleteOne({"_id": each.key, "id": each.id}) for each in gone),
@@ -167,9 +167,9 @@ def _readable(documents: Iterable[Document]) -> Iterator[Incident]:
 
 
 def _sent(desk: Document) -> Desk:
-    """What has been sent, or nothing where another version wrote it otherwise.
+    """Return what has been sent, or nothing where another version wrote it otherwise.
 
-    A measure that begins anew lets a few messages more through; a look that fails tells nobody.
+    A measure that begins anew lets a few messages more through; one that fails sends none.
     """
     known = {each.name: desk[each.name] for each in fields(Desk) if each.name in desk}
     try:

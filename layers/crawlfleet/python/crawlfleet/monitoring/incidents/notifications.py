@@ -1,17 +1,12 @@
-"""What to do about an incident, with the names of its own place in it.
+"""Notifications of incidents (SPEC.md A11): which messages go out when, and their texts.
 
-Which messages go out with a look, and how many (SPEC.md A11): a storm is told, not passed on.
-
-People get a message for each incident while those are few. More than ``singly`` in one look, or
-than ``messages_an_hour`` in an hour, become one message that sums them up, at most one every
-``digest_seconds``; until then what is owed waits. So however much goes wrong, nobody gets more than
+People get a message for each incident while those are few. More than ``singly`` at once, or than
+``messages_an_hour`` in an hour, become one message that sums them up, at most one every
+``digest_seconds``; until then what is owed waits. So however much goes wrong, people get at most
 ``messages_an_hour`` and ``3600 / digest_seconds`` messages in an hour, and nothing is left out.
-Phones have the same measure, by themselves: only what is critical counts there.
-
-Machines get everything with the next look, each tenant's by itself, so that a subscription may be
+Phones have the same measure, by themselves: only what is critical counts there. Machines get
+everything after the next evaluation, each tenant's by itself, so that a subscription may be
 filtered to one tenant.
-
-Messages about incidents in words (SPEC.md A11): what, where, since when, how bad, what to do.
 
 An e-mail's subject is ASCII, one line and shorter than 100 characters, as SNS wants it; an SMS is
 one of 140 characters at most, as longer ones are cut into several. Texts of others (errors) have
@@ -47,7 +42,7 @@ _HOST: Final = "HOST"
 
 
 def advised(incident: Incident) -> str:
-    """The kind's advice for this biz, node or host."""
+    """Return the kind's advice for this biz, node or host."""
     place = incident.place
     named = {_BIZ: place.biz, _NODE: str(place), _HOST: place.name}
     text = ADVICE[incident.kind].do
@@ -75,7 +70,7 @@ def owed_notifications(
     limits: AlarmLimits,
     to: Listener = Listener.PEOPLE,
 ) -> list[Sending]:
-    """What people, or phones, are told now, the gravest first."""
+    """List what people, or phones, are to be sent now, the gravest first."""
     owed = sorted((each for each in incidents if each.notification_state(to).owed), key=gravity)
     if not owed:
         return []
@@ -88,14 +83,14 @@ def owed_notifications(
 
 
 def after_notification(sent: Sent, now: datetime, *, sums_up: bool) -> Sent:
-    """What went out, after one message more."""
+    """Return what was sent, after one message more."""
     if sums_up:
         return Sent(sent_at=_lately(sent, now), summed_at=now)
     return Sent(sent_at=(*_lately(sent, now), now), summed_at=sent.summed_at)
 
 
 def owed_bulletins(incidents: Iterable[Incident]) -> Iterator[tuple[Incident, ...]]:
-    """What machines are told now: of which incidents of one tenant each message is."""
+    """Yield the incidents of each message to machines, of one tenant each."""
     owed: dict[str, list[Incident]] = defaultdict(list)
     for each in sorted(incidents, key=gravity):
         if each.machines.owed:
@@ -106,7 +101,7 @@ def owed_bulletins(incidents: Iterable[Incident]) -> Iterator[tuple[Incident, ..
 
 
 def gravity(incident: Incident) -> tuple[bool, datetime, str]:
-    """Sorts the gravest first, of these the oldest."""
+    """Sort the gravest first, of these the oldest."""
     return incident.severity is not Severity.CRITICAL, incident.since, incident.key
 
 
@@ -133,7 +128,7 @@ def notification(
     now: datetime,
     to: Listener = Listener.PEOPLE,
 ) -> Notification:
-    """The message to people, or to phones, about one incident that owes them a word."""
+    """Write the message to people, or to phones, about one incident."""
     notification_state = incident.notification_state(to)
     word = _owed(notification_state)
     advice = ADVICE[incident.kind]
@@ -166,7 +161,7 @@ def notification(
             f"Severity:  {incident.severity}",
             f"What next: {advised(incident)}",
             "",
-            f"You will be reminded in {span(next_one)} if it lasts, and told when it is over.",
+            f"You will be reminded in {span(next_one)} if it lasts, and notified when it is over.",
             "What it is measured by are thresholds and alarms of the stage document.",
         ]
         short = f"{subject}: {said}"
@@ -183,7 +178,7 @@ def notification(
 def summary(
     stage: str, incidents: Sequence[Incident], now: datetime, to: Listener = Listener.PEOPLE
 ) -> Notification:
-    """One message to people, or to phones, about many incidents that each owe them a word."""
+    """Write one message to people, or to phones, about many incidents."""
     words = Counter(_owed(each.notification_state(to)) for each in incidents)
     counted = ", ".join(f"{words[word]:,} {_COUNTED[word]}" for word in Word if words[word])
     severity = max_severity(incidents)
@@ -236,7 +231,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bulletin(stage: str, incidents: Sequence[Incident], now: datetime) -> Bulletin:
-    """The message to machines about incidents of one tenant, each of which owes them a word."""
+    """Write the message to machines about incidents of one tenant."""
     entries = [
         _Entry(
             id=each.id,
@@ -270,7 +265,7 @@ def bulletin(stage: str, incidents: Sequence[Incident], now: datetime) -> Bullet
 def bulletins(
     stage: str, incidents: Sequence[Incident], now: datetime
 ) -> Iterator[tuple[tuple[Incident, ...], Bulletin]]:
-    """The messages to machines about incidents of one tenant, and which of them each is about.
+    """Yield the messages to machines about incidents of one tenant, with the incidents of each.
 
     One as a rule: it is halved for as long as it is too long.
     """
@@ -286,7 +281,7 @@ def bulletins(
 def bare_notification(
     stage: str, refused: Notification, incidents: Sequence[Incident]
 ) -> Notification:
-    """In the place of a message that was refused: our own words alone, which nothing is wrong with.
+    """Write what replaces a refused message: our own words alone, which nothing is wrong with.
 
     What others have written, names of hosts and bizs included, is left out.
     """
@@ -312,7 +307,7 @@ def bare_notification(
 def bare_bulletin(
     stage: str, refused: Bulletin, incidents: Sequence[Incident], now: datetime
 ) -> Bulletin:
-    """In the place of a message to machines that was refused: what each incident is called."""
+    """Write what replaces a refused message to machines: the names of its incidents."""
     document = {
         "version": 1,
         "stage": _ascii(stage, _LINE_CHARACTERS),
@@ -338,7 +333,7 @@ def bare_bulletin(
 
 
 def max_severity(incidents: Sequence[Incident]) -> Severity:
-    """Critical if any is."""
+    """Return critical if any is."""
     critical = any(each.severity is Severity.CRITICAL for each in incidents)
     return Severity.CRITICAL if critical else Severity.WARNING
 
@@ -352,7 +347,7 @@ _ENDED: Final = {
 }
 _TO_DO_AFTERWARDS: Final = {
     False: "There is nothing to do, unless it comes back: then this is the same incident.",
-    True: "See to what is graver first. If it lasts you are told anew, as of another incident.",
+    True: "See to what is graver first. If it lasts you are notified anew, as of another incident.",
 }
 
 
@@ -366,7 +361,7 @@ def _label(incident: Incident, word: Word) -> str:
 
 
 def _owed(notification_state: NotificationState) -> Word:
-    """The word that is owed; whoever asks has looked that there is one."""
+    """Return the word that is owed; callers have checked that there is one."""
     return notification_state.owed or Word.REMINDER
 
 
@@ -401,5 +396,5 @@ def _capital(text: str) -> str:
 
 
 def _ascii(text: str, most: int) -> str:
-    """One line of ASCII that begins with a letter, cut to what fits."""
+    """Make one line of ASCII, cut to what fits."""
     return one_line(text, 10 * most).encode("ascii", "replace").decode()[:most].rstrip()

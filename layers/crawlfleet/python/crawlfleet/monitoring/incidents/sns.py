@@ -1,4 +1,4 @@
-"""Telling people, phones and machines through SNS (SPEC.md A11): one topic for each.
+"""Send notifications through SNS (SPEC.md A11): a topic each for people, phones and machines.
 
 Phones have a topic of their own, as no filter lets through what is critical and CloudWatch's
 alarms, which carry no attributes: ``exists: false`` is true of no message without any.
@@ -8,11 +8,10 @@ to it by hand. Attributes let subscriptions filter: ``severity`` (critical, warn
 (opened, reminder, recovered) and, for machines, ``tenant`` (``-`` is the platform). A stage without
 topics keeps its messages in the monitor's log.
 
-A message that SNS finds fault with is told from an SNS that cannot be reached, does not let us or
-has too much to do: the one is refused for ever, the other worth another try.
-
-SNS says yes once it has a message on several disks. No answer in time may mean either, so the
-caller sends again: a message may come twice, never not at all.
+A message that SNS finds fault with is refused for ever; an SNS that cannot be reached, does not let
+us or is throttling is worth another try. SNS answers once it has a message on several disks. No
+answer in time may mean either, so the caller sends again: a message may come twice, never not at
+all.
 """
 
 import json
@@ -45,7 +44,7 @@ _REFUSED: Final = frozenset(
 
 
 class SnsApi(Protocol):
-    """The one call that is made of botocore's SNS client."""
+    """The one call of botocore's SNS client that is made."""
 
     def publish(self, **arguments: Any) -> Any:
         """See botocore."""
@@ -59,7 +58,7 @@ class SnsNotifier:
         people: ARN of the topic for people; None where there is none.
         machines: ARN of the topic for machines; None where there is none.
         phones: ARN of the topic for phones; None where there is none.
-        client: SNS; opened at the first message, as most looks have none.
+        client: SNS; opened at the first message, as most evaluations have none.
         connect: Opens it, by the name of the service.
     """
 
@@ -79,7 +78,7 @@ class SnsNotifier:
         self._connect = connect
 
     def notify_people(self, notification: Notification) -> None:
-        """See ports.Notifier.tell_people."""
+        """Send a message to the administrators, in sentences."""
         if self._people is None:
             log.warning("a message to people, who have no topic", extra={"text": notification.text})
             return
@@ -97,7 +96,7 @@ class SnsNotifier:
         )
 
     def notify_phones(self, notification: Notification) -> None:
-        """See ports.Notifier.tell_phones."""
+        """Send the short form of a message to phones."""
         if self._phones is None:
             return
         self._publish(
@@ -108,7 +107,7 @@ class SnsNotifier:
         )
 
     def notify_machines(self, bulletin: Bulletin) -> None:
-        """See ports.Notifier.tell_machines."""
+        """Send a message to programs."""
         if self._machines is None:
             return
         attributes = _attributes(bulletin.severity, bulletin.words)

@@ -1,4 +1,4 @@
-"""What is wrong with Redis or a MongoDB node, by its figures (SPEC.md A11)."""
+"""Detect what is wrong with Redis or a MongoDB node, by its figures (SPEC.md A11)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
@@ -21,7 +21,7 @@ _QUOTED: Final = 300
 
 
 class _Rule(NamedTuple):
-    """A figure of a part, the threshold's field, and how both are said."""
+    """A figure of a part, the threshold's field, and how both are written."""
 
     kind: Kind
     figure: str
@@ -97,13 +97,7 @@ _OF_MONGODB: Final = (
 def part_findings(
     part: NodeHealth, before: NodeHealth | None, thresholds: Thresholds
 ) -> Iterator[Finding]:
-    """What is wrong with a part; nothing of a figure that is missing.
-
-    Args:
-        part: As it was found.
-        before: As the look before found it.
-        thresholds: The stage's.
-    """
+    """Find what is wrong with a part; nothing of a figure that is missing."""
     place = part_place(part)
     if not part.up:
         why = plain(part.error or "", _QUOTED) or "it gave no reason"
@@ -121,14 +115,14 @@ def part_findings(
             place=place,
             value=evicted,
             threshold=thresholds.evicted_keys,
-            said=f"{evicted:,.0f} keys were thrown away since the last look",
+            said=f"{evicted:,.0f} keys were evicted since the last evaluation",
         )
     if part.part == REDIS:
         yield from _replicas_of_redis(part, thresholds)
 
 
 def _replicas_of_redis(part: NodeHealth, thresholds: Thresholds) -> Iterator[Finding]:
-    """A replica says that it lost its primary; a primary only how many replicas it has."""
+    """Judge replicas: a replica reports a lost primary; a primary only how many replicas it has."""
     expected = thresholds.redis_replicas
     gone = expected - part.figures.get(names.REPLICAS, expected)
     if part.figures.get(names.LINK_DOWN):
@@ -143,7 +137,7 @@ def _replicas_of_redis(part: NodeHealth, thresholds: Thresholds) -> Iterator[Fin
 
 
 def judged(part: NodeHealth, before: NodeHealth | None, thresholds: Thresholds) -> NodeHealth:
-    """The part with what is found wrong as its ``error``; one that is down has its own."""
+    """Put what is wrong into the part's ``error``; one that is down has its own."""
     if not part.up:
         return part
     said = [finding.said for finding in part_findings(part, before, thresholds)]
@@ -151,10 +145,10 @@ def judged(part: NodeHealth, before: NodeHealth | None, thresholds: Thresholds) 
 
 
 def unwatched(part: NodeHealth, borne: Collection[str] = ()) -> Iterator[Unread]:
-    """Figures that findings need and nobody could read, by the reason; none of a part that is down.
+    """Group needed figures that could not be read by the reason; none of a part that is down.
 
-    Whatever they would tell is told nobody, so that itself is to be told; but for those that are
-    ``borne`` with.
+    What they would show is hidden, so that itself is a finding; but for those that are ``borne``
+    with.
     """
     if not part.up:
         return
@@ -167,14 +161,14 @@ def unwatched(part: NodeHealth, borne: Collection[str] = ()) -> Iterator[Unread]
 
 
 def judged_figures(part: str) -> frozenset[str]:
-    """Figures of a part that findings need."""
+    """Return the figures of a part that findings need."""
     of_rules = {rule.figure for rule in (_OF_REDIS if part == REDIS else _OF_MONGODB)}
     more = (names.EVICTED_KEYS, names.LINK_DOWN, names.REPLICAS) if part == REDIS else ()
     return frozenset(of_rules.union(more))
 
 
 def unknown_of_part(part: NodeHealth, before: NodeHealth | None) -> Iterator[str]:
-    """Keys of what is not known of a part: all figures of one that is down, or the missing ones."""
+    """Yield keys of what is not known: all figures of a part that is down, or the missing ones."""
     place = part_place(part)
     for rule in _rules(part):
         if not part.up or rule.figure not in part.figures:
@@ -191,7 +185,7 @@ def _rules(part: NodeHealth) -> tuple[_Rule, ...]:
 
 
 def _evicted(part: NodeHealth, before: NodeHealth | None) -> float | None:
-    """Keys thrown away since the look before; None where that is not known.
+    """Count keys evicted since the sample before; None where that is not known.
 
     Redis counts them since it started: fewer than before are all of a new life.
     """
@@ -203,5 +197,5 @@ def _evicted(part: NodeHealth, before: NodeHealth | None) -> float | None:
 
 
 def part_place(part: NodeHealth) -> Place:
-    """Where it is."""
+    """Return the place of a part."""
     return Place(part=one_line(part.part, 32), name=one_line(part.name, 64))
