@@ -102,8 +102,8 @@ CASES = {
     "answers": (lambda: D.of_reach(REACH), [(Level.FINE, "answers in 0.20 s")]),
     "slow": (lambda: D.of_reach(reach(seconds=7)), [(Level.LOOK, "took 7.0 s")]),
     "nobody": (
-        lambda: D.of_reach(reach(failure="nobody listens there")),
-        [(Level.BROKEN, f"{URL}: nobody listens there")],
+        lambda: D.of_reach(reach(failure="connection refused")),
+        [(Level.BROKEN, f"{URL}: connection refused")],
     ),
     "untrusted": (
         lambda: D.of_reach(reach(failure="no trusted TLS connection", untrusted=True)),

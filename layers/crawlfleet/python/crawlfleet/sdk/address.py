@@ -1,4 +1,4 @@
-"""Where the API is and with which key: arguments, then the environment, then a local cloud's note.
+"""Address and key of the API: from arguments, the environment, or a local cloud's file.
 
 The local cloud writes ``.crawlfleet/local.json`` with ``api_url`` and ``api_key``; it is found in
 the working directory or above it, or in the folder that ``CRAWLFLEET_STATE`` names. The key of that
@@ -44,7 +44,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether the host is a loopback address; no proxy of the environment is asked then."""
+        """Tell whether the host is a loopback address; no proxy of the environment is used then."""
         return _is_loopback(urlsplit(self.api_url).hostname or "")
 
 
@@ -60,12 +60,12 @@ def find_address(
     environ: Mapping[str, str] | None = None,
     start: Path | None = None,
 ) -> Address:
-    """The address and key to use.
+    """Find the address and the key to use.
 
     ``environ`` is the process's and ``start`` the working directory unless given.
 
     Raises:
-        ConfigError: one of the two is nowhere to be found or unusable; both mistakes are named.
+        ConfigError: one of the two is missing or unusable; both errors are named.
     """
     environ = os.environ if environ is None else environ
     url = api_url or environ.get(ENV_API_URL) or None
@@ -84,7 +84,7 @@ def find_address(
 
 
 def local_file(start: Path, state: Path | None) -> Path | None:
-    """The file that a local cloud wrote: in ``start`` or the nearest folder above it that has one.
+    """Find the file of a local cloud: in ``start`` or the nearest folder above it that has one.
 
     Where ``state`` is given it is that folder's, whether it is there or not.
     """
@@ -95,7 +95,7 @@ def local_file(start: Path, state: Path | None) -> Path | None:
 
 
 def _find_local(start: Path, state: str | None) -> _LocalFile | None:
-    """What the local cloud wrote; where a state folder is named, there and nowhere else."""
+    """Read the file of a local cloud; where a state folder is named, from there alone."""
     path = local_file(start, Path(state) if state else None)
     try:
         content = path.read_bytes() if path else None

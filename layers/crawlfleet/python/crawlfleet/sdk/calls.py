@@ -40,7 +40,7 @@ class Calls:
         return self._read(self._transport.call("POST", path, body=body, lost=lost), kind)
 
     def _remove(self, path: str) -> None:
-        """Delete something; that an earlier try, whose answer was lost, has done it is no error."""
+        """Delete something; an earlier try whose answer was lost may have done it."""
         lost: list[str] = []
         try:
             self._transport.call("DELETE", path, lost=lost)
@@ -71,7 +71,7 @@ class Calls:
             raise self._strange(answer, str(error)) from error
 
     def _strange(self, answer: Answer, what: str) -> ApiError:
-        """The error of a success that is not what the API describes."""
+        """Make the error of a success that is not what the API describes."""
         return ApiError(
             answer.status,
             ProblemDocument(
@@ -83,7 +83,7 @@ class Calls:
 
 
 def path_of(biz: str, *rest: str) -> str:
-    """The path of something below a biz; each segment is quoted and must be one.
+    """Make the path of something below a biz; each segment is quoted and must be one.
 
     >>> path_of("news", "requests", "12 3")
     '/v1/news/requests/12%203'
@@ -97,12 +97,12 @@ def path_of(biz: str, *rest: str) -> str:
 
 
 def parameters(**given: str | int | None) -> dict[str, str]:
-    """The parameters that are given, as texts."""
+    """Write the parameters that are given as texts."""
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def moment_of(value: datetime | str | None, field: str = "since") -> str | None:
-    """A moment as the API reads it; a text is passed on for the API to judge."""
+    """Write a moment as the API reads it; a text is passed on for the API to judge."""
     if not isinstance(value, datetime):
         return value
     if value.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Dead letters: read them, have them worked on again, remove them."""
+"""Dead letters: read them, replay them, remove them."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -106,7 +106,7 @@ class DeadLetterCalls(Calls):
         until: datetime | str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> DeadLetters:
-        """The dead letters of a biz of which all that is given holds.
+        """Select the dead letters of a biz for which every given condition holds.
 
         ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0
         for none; ``host`` may be a URL, whose host is meant; ``text`` stands somewhere in the error
@@ -134,7 +134,7 @@ class DeadLetterCalls(Calls):
         return DeadLetters(self._transport, self._clock, path, given, page_size)
 
     def dead_letter(self, biz: str, request_id: str) -> DeadLetter:
-        """One dead letter with everything: timeline, and the beginning of the last answer's body.
+        """Read one dead letter whole: timeline, and the beginning of the last answer's body.
 
         Raises:
             NotFoundError: no such request, or it has been purged.
@@ -143,7 +143,7 @@ class DeadLetterCalls(Calls):
         return self._get(path_of(biz, "dead-letters", request_id), DeadLetter)
 
     def replay(self, biz: str, request_id: str, *, rule: str = "frozen") -> RequestStatus:
-        """Have one dead letter worked on again; the request as it stands then.
+        """Replay one dead letter; return the request as it is then.
 
         Raises:
             NotFoundError: no such request.

@@ -18,7 +18,7 @@ BATCH_BYTES: Final = 4_000_000
 #: Fields of a call that belong to no entry of it.
 _OF_THE_CALL: Final = frozenset({"requests", "body", "biz", "request"})
 _PLACE: Final = re.compile(r"^requests\[(\d+)\]\.?")
-#: Where a mistake is that an entry was given before, this says where.
+#: The place of an entry that was given before, in the message of its repetition.
 _OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
@@ -58,7 +58,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether the request is stored and will be worked on."""
+        """Tell whether the request is stored and will be worked on."""
         return self.id is not None
 
 
@@ -106,7 +106,7 @@ def prepare(entry: EntryLike, index: int, field: str, **filled: str | int | None
 
 
 def batches(entries: Iterable[Prepared]) -> Iterator[list[Prepared]]:
-    """Batches within the API's limits, in order, taken from ``entries`` as they are needed."""
+    """Cut ``entries`` into batches within the API's limits, in order, as they are needed."""
     batch: list[Prepared] = []
     size = 0
     for entry in entries:
@@ -120,12 +120,12 @@ def batches(entries: Iterable[Prepared]) -> Iterator[list[Prepared]]:
 
 
 def encode(batch: list[Prepared]) -> bytes:
-    """The body of a batch's call."""
+    """Write the body of a batch's call."""
     return b'{"requests":[' + b",".join(entry.content for entry in batch) + b"]}"
 
 
 def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list[Submitted]:
-    """The results of a batch that was accepted in part or whole, entry by entry."""
+    """Return the results of a batch that was accepted in part or whole, entry by entry."""
     return [
         Submitted(
             index=entry.index,
@@ -140,9 +140,9 @@ def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list
 
 
 def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted] | None:
-    """The results of a batch of which nothing was acceptable, each with its own mistakes.
+    """Return the results of a batch of which nothing was accepted, each with its own errors.
 
-    None where the mistakes are not all of single entries: then the call as a whole was wrong.
+    None where the errors are not all of single entries: then the call as a whole was wrong.
     """
     problems: dict[int, list[Problem]] = {}
     for problem in error.problems:
@@ -170,7 +170,7 @@ def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted
 
 
 def _own(problem: ProblemDocument | None, batch: list[Prepared]) -> ProblemDocument | None:
-    """The problem with fields told from its entry, whatever place that had in its batch."""
+    """Name the problem's fields from its entry, whatever place that had in its batch."""
     if problem is None:
         return None
     if not problem.errors:
@@ -183,7 +183,7 @@ def _own(problem: ProblemDocument | None, batch: list[Prepared]) -> ProblemDocum
 
 
 def _placed(message: str, batch: list[Prepared]) -> str:
-    """The message, naming another entry by its index in what the caller gave, not in its batch."""
+    """Name another entry by its index in what the caller gave, not in its batch."""
 
     def given(other: re.Match[str]) -> str:
         at = int(other[1])

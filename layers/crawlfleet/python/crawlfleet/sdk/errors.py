@@ -6,7 +6,7 @@
     ├─ RejectedError and its kinds   the API refused; rebuilt from its problem document
     ├─ ConfigError                   no address or no key could be found, or one is unusable
     ├─ ApiError                      any other answer that is no success: ``status``, ``problem``
-    │  ├─ NoApiError                 a page or a text of somebody else's: no API answers there
+    │  ├─ NoApiError                 a page or a text of another service: no API answers there
     │  └─ UnavailableError*          429, 502, 503 or 504, still after the last try
     ├─ UnreachableError*             no connection, or no whole answer in time
     ├─ UncertainError                the answer to a submission was lost: it may have been accepted
@@ -41,13 +41,13 @@ from crawlfleet.sdk.entries import Submitted
 from crawlfleet.wire import ProblemDocument
 from crawlfleet.wire.requests import RequestStatus
 
-#: What an answer of the wrong shape is quoted with, at most.
+#: Characters that are quoted of an answer of the wrong shape.
 _QUOTED_CHARACTERS: Final = 300
-#: So much of a page is looked through for its title.
+#: Bytes of a page that are searched for its title.
 _READ_BYTES: Final = 10_000
 _TITLE: Final = re.compile(r"<title[^<>]*>([^<]+)", re.IGNORECASE)
-#: The type of the problem that is made up where somebody else answered.
-_STRANGER: Final = "urn:crawlfleet:no-api"
+#: The type of the problem that is made up where another service answered.
+_OTHER_SERVICE: Final = "urn:crawlfleet:no-api"
 #: Answers that say "not now": the same call may succeed later.
 LATER: Final = frozenset({429, 502, 503, 504})
 
@@ -62,7 +62,7 @@ class ApiError(CrawlfleetError):
 
 
 class NoApiError(ApiError):
-    """What answered is no Crawlfleet API: neither JSON of ours nor of the gateway before it."""
+    """Another service answered: it sent neither our JSON nor that of the gateway before us."""
 
     def __init__(self, status: int, problem: ProblemDocument) -> None:
         super().__init__(status, problem)
@@ -148,7 +148,7 @@ _KINDS: Final[Mapping[str, type[RejectedError]]] = {
     "quota-exceeded": QuotaExceededError,
     "too-large-body": CallTooLargeError,
 }
-#: What a status means where the problem's type says nothing we know.
+#: The error by status, where the problem's type is unknown.
 _BY_STATUS: Final[Mapping[int, type[RejectedError]]] = {
     401: UnknownTenantError,
     403: UnknownTenantError,
@@ -159,7 +159,7 @@ _BY_STATUS: Final[Mapping[int, type[RejectedError]]] = {
 
 
 def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> ProblemDocument:
-    """The problem document of an answer; one is made up from whatever else came.
+    """Read the problem document of an answer; make one up from whatever else came.
 
     ``redact`` is applied to every text of it. API Gateway's own ``{"message": ...}`` is understood.
     """
@@ -169,7 +169,7 @@ def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> Prob
         raw = None
         if body.strip():
             return ProblemDocument(
-                type=_STRANGER, title=_of_a_stranger(body, redact), status=status
+                type=_OTHER_SERVICE, title=_of_other_service(body, redact), status=status
             )
     if not isinstance(raw, dict) or not raw.keys() & {"title", "detail", "message", "errors"}:
         quoted = body[:_QUOTED_CHARACTERS].decode("utf-8", "replace").strip()
@@ -190,8 +190,8 @@ def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> Prob
     )
 
 
-def _of_a_stranger(body: bytes, redact: Callable[[str], str]) -> str:
-    """A page by its title, and any other text by its beginning; never a page's markup."""
+def _of_other_service(body: bytes, redact: Callable[[str], str]) -> str:
+    """Quote a page by its title, any other text by its beginning; never a page's markup."""
     text = " ".join(redact(body[:_READ_BYTES].decode("utf-8", "replace")).split())
     if not text.startswith("<"):
         return text[:_QUOTED_CHARACTERS]
@@ -202,12 +202,12 @@ def _of_a_stranger(body: bytes, redact: Callable[[str], str]) -> str:
 def error_of(
     status: int, problem: ProblemDocument, retry_after_seconds: float | None = None
 ) -> CrawlfleetError:
-    """The error that an unsuccessful answer stands for.
+    """Return the error that an unsuccessful answer stands for.
 
     >>> error_of(404, ProblemDocument(type="/problems/unknown-biz", detail="no biz 'x'"))
     UnknownBizError("no biz 'x'")
     """
-    if problem.type == _STRANGER and status not in LATER:
+    if problem.type == _OTHER_SERVICE and status not in LATER:
         return NoApiError(status, problem)
     kind = _slug(problem.type)
     if kind == "invalid-request" or (status in {400, 422} and kind not in _KINDS):
@@ -228,7 +228,7 @@ def error_of(
 
 
 def is_passing(status: int, problem: ProblemDocument) -> bool:
-    """Whether the same call may succeed in a moment; a quota lasts until something is ended.
+    """Tell whether the same call may succeed in a moment; a quota lasts until something ends.
 
     >>> is_passing(503, ProblemDocument()), is_passing(429, ProblemDocument(type="quota-exceeded"))
     (True, False)

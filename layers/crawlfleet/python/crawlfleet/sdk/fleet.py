@@ -34,11 +34,11 @@ class FleetCalls(Calls):
     """The calls about the platform."""
 
     def health(self) -> dict[str, Any]:
-        """What the API says of itself and its parts."""
+        """Read the health of the API and its parts."""
         return self._get("/health", dict[str, Any])
 
     def deep_health(self) -> Health:
-        """The same, and what is running: version, stage, configuration, workers.
+        """Read the health and what is running: version, stage, configuration, workers.
 
         Raises:
             UnavailableError: a part is away without which nothing can be submitted.
@@ -54,15 +54,15 @@ class FleetCalls(Calls):
         return self._get("/v1/fleet", Fleet)
 
     def workers(self, biz: str) -> list[WorkerState]:
-        """The fleet's workers, and what each holds of this biz; the dead and suspected first."""
+        """List the fleet's workers with their leased requests of the biz; the dead come first."""
         return list(self._get(path_of(biz, "workers"), WorkersAnswer).workers)
 
     def hosts(self, biz: str) -> list[HostState]:
-        """Hosts that the biz is at or waits for, the worst first, then the busiest."""
+        """List hosts that the biz fetches from or waits for, the worst first, then the busiest."""
         return list(self._get(path_of(biz, "hosts"), HostsAnswer).hosts)
 
     def visit(self, biz: str, url: str) -> Visit:
-        """What is known of a page since it was last read, by any URL of it.
+        """Read the last visit of a page, by any URL of it.
 
         Raises:
             NotFoundError: it was not read yet, or the biz remembers no pages.
@@ -70,13 +70,13 @@ class FleetCalls(Calls):
         return self._get(path_of(biz, "visits"), VisitAnswer, parameters(url=url)).visit
 
     def visits(self, biz: str) -> VisitTotals:
-        """What is known of all pages of a biz together, saved downloads among it."""
+        """Read the totals of all pages of a biz, saved downloads among them."""
         return self._get(path_of(biz, "visits"), VisitTotalsAnswer).totals
 
     def incidents(
         self, *, ended: bool = False, cursor: str | None = None, page_size: int = 100
     ) -> Pages[Incident]:
-        """Read what is wrong with the tenant's bizs, the newest first, all pages.
+        """Read the incidents of the tenant's bizs, the newest first, all pages.
 
         An operator's key reads everybody's and the platform's own. With ``ended`` also what is
         over, for three months; ``cursor`` continues an earlier iterator.

@@ -25,7 +25,7 @@ class JobsPage(Page, frozen=True):
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
-    """The count of failed tasks to be worked on again; ``skipped`` are past the time to live."""
+    """The count of failed tasks to be retried; ``skipped`` are past their time to live."""
 
     retried: int
     skipped: int
@@ -103,7 +103,7 @@ class JobCalls(Calls):
         cursor: str | None = None,
         page_size: int = 100,
     ) -> Pages[Job]:
-        """Jobs of a biz, the newest first, all pages; ``state`` is one or several.
+        """Read jobs of a biz, the newest first, all pages; ``state`` is one or several.
 
         A name that was only submitted under, as ``job`` of a page, is no job here.
         """
@@ -112,7 +112,7 @@ class JobCalls(Calls):
         return self._pages(path_of(biz, "jobs"), JobsPage, params, cursor)
 
     def job(self, biz: str, name: str) -> Job:
-        """One job, with its ledger and its progress.
+        """Read one job, with its ledger and its progress.
 
         Raises:
             NotFoundError: there is none of that name.
@@ -132,7 +132,7 @@ class JobCalls(Calls):
         return self._read(self._transport.call("POST", path_of(biz, "jobs", name, "cancel")), Job)
 
     def retry_job(self, biz: str, name: str, *, rule: str = "frozen") -> Retried:
-        """Have the failed tasks of a job worked on again; a job that was done runs again.
+        """Retry the failed tasks of a job; a job that was done runs again.
 
         ``rule`` is ``frozen``, as it was when the job was started, or ``current``. The counts are
         of all calls that it took.
@@ -158,7 +158,7 @@ class JobCalls(Calls):
         *,
         progress: Followed | None = None,
     ) -> Job:
-        """Wait until a job has ended, in whichever way; the job then.
+        """Wait until a job has ended, in whichever way; return the job then.
 
         ``timeout`` is in seconds, None for no end. Polls come at a growing interval; ``progress``
         is called with the job after each.
@@ -179,11 +179,11 @@ class JobCalls(Calls):
                 raise WaitTimeoutError(timeout or 0.0, max(0, so_far.tasks - so_far.ended))
 
     def demands(self, biz: str, *, page_size: int = PAGE_SIZE) -> Pages[Demand]:
-        """What the runs of each spider or rule take of a worker, by name."""
+        """Read the demand of each spider or rule, by name."""
         return self._pages(path_of(biz, "demands"), DemandsPage, parameters(limit=page_size))
 
     def demand(self, biz: str, spider: str) -> Demand:
-        """What the runs of one take.
+        """Read the demand of one spider or rule.
 
         Raises:
             NotFoundError: nothing was learnt of it yet.
@@ -191,7 +191,7 @@ class JobCalls(Calls):
         return self._get(path_of(biz, "demands", spider), Demand)
 
     def run(self, biz: str, job: str) -> Run:
-        """What the run of a job took; while it goes on, up to now.
+        """Read the usage of a job's run; while it goes on, up to now.
 
         Raises:
             NotFoundError: nothing was measured of such a job, or it was more than a month ago.
@@ -200,6 +200,6 @@ class JobCalls(Calls):
 
 
 def _name_of(what: str) -> str:
-    """A new name of a run of this, by which it is one job: ``shop-20261121-030000-4f2a91``."""
+    """Make a name by which a run is one job: ``shop-20261121-030000-4f2a91``."""
     short = re.sub(r"[^A-Za-z0-9_-]+", "-", what)[:32].lstrip("-_") or "job"
     return f"{short}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

@@ -46,7 +46,7 @@ class Pauses:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """Tell whether the time is up."""
         return self._left() <= 0
 
     def pause(self) -> bool:
@@ -66,7 +66,7 @@ class RequestCalls(Calls):
     """The calls about requests and their results."""
 
     def get(self, biz: str, request_id: str) -> RequestStatus:
-        """The request's state, timeline, attempts, error and body.
+        """Read a request: state, timeline, attempts, error, body.
 
         Raises:
             NotFoundError: no such request, or it has expired.
@@ -74,7 +74,7 @@ class RequestCalls(Calls):
         return self._get(path_of(biz, "requests", request_id), RequestStatus)
 
     def cancel(self, biz: str, request_id: str) -> RequestStatus:
-        """Cancel a request that no worker has begun; its last state.
+        """Cancel a request that no worker has leased; return its last state.
 
         Raises:
             ConflictError: it is being worked on or in a final state.
@@ -99,7 +99,7 @@ class RequestCalls(Calls):
         cursor: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Pages[RequestStatus]:
-        """The requests of a biz in the order they came, all pages.
+        """Read the requests of a biz in the order they came, all pages.
 
         ``since`` is an aware datetime or RFC 3339 text; ``cursor`` continues an earlier iterator.
         """
@@ -153,7 +153,7 @@ class RequestCalls(Calls):
         return wait_for_ids(self, biz, known, timeout, self._clock, progress)
 
     def explain(self, biz: str, request_id: str) -> Explanation:
-        """Why a request is where it is: every decision in its order, and where it stands now.
+        """Explain a request: every decision about it in order, and its present state.
 
         Raises:
             NotFoundError: no such request, or it has expired.
@@ -161,7 +161,7 @@ class RequestCalls(Calls):
         return self._get(path_of(biz, "requests", request_id, "explain"), Explanation)
 
     def explain_url(self, biz: str, url: str, *, rule: str | None = None) -> UrlExplanation:
-        """Why a URL was or was not crawled: its seeds, their last request, its page.
+        """Explain why a URL was or was not crawled: its seeds, their last request, its page.
 
         ``rule`` looks for what is of that rule or spider alone.
         """
@@ -169,11 +169,11 @@ class RequestCalls(Calls):
         return self._get(path_of(biz, "explain"), UrlExplanation, params)
 
     def stats(self, biz: str) -> Stats:
-        """Totals per state, records, queue, rates, and where workers spent their time."""
+        """Read totals per state, records, queue, rates, and workers' time by phase."""
         return self._get(path_of(biz, "stats"), Stats)
 
     def ledger(self, biz: str, *, job: str | None = None) -> Ledger:
-        """Where everything is that was ever submitted to the biz, or under one job of it."""
+        """Read the ledger of all that was ever submitted to the biz, or under one job of it."""
         return self._get(path_of(biz, "ledger"), Ledger, parameters(job=job))
 
     def records(
@@ -185,7 +185,7 @@ class RequestCalls(Calls):
         follow: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> Pages[Record]:
-        """The records of a biz, or of one request, in the order they were stored; each once.
+        """Read the records of a biz, or of one request, in the order they were stored; each once.
 
         A record with a key of its own comes again, under the same id, when it was replaced.
 
@@ -250,7 +250,7 @@ def wait_for_ids(
 def _sweep(
     reader: "RequestCalls", biz: str, left: dict[str, None], final: dict[str, RequestStatus]
 ) -> set[str]:
-    """Read the list from the oldest that is left; the ids seen in a state that is not final."""
+    """Read the list from the oldest that is left; return the ids that are not final."""
     since = _oldest(left)
     busy: set[str] = set()
     if since is None:
@@ -277,7 +277,7 @@ def _poll(
     busy: set[str],
     pauses: Pauses,
 ) -> None:
-    """Ask for the oldest that are left and not known to be busy, until a window of them is busy."""
+    """Read the oldest that are left and not known to be busy, until a window of them is busy."""
     unfinished = len(busy)
     for request_id in list(left):
         if unfinished >= _WINDOW or pauses.over:
@@ -293,7 +293,7 @@ def _poll(
 
 
 def _oldest(ids: dict[str, None]) -> str | None:
-    """The earliest moment that the ids carry, as the API writes it; None where one carries none."""
+    """Return the earliest moment that the ids carry; None where one carries none."""
     moments = []
     for request_id in ids:
         try:

@@ -19,11 +19,11 @@ class ScheduleCalls(Calls):
     """The calls about schedules."""
 
     def schedules(self, biz: str) -> list[Schedule]:
-        """All schedules of a biz."""
+        """List all schedules of a biz."""
         return list(self._get(path_of(biz, "schedules"), SchedulesAnswer).schedules)
 
     def schedule(self, biz: str, name: str) -> Schedule:
-        """One schedule.
+        """Read one schedule.
 
         Raises:
             NotFoundError: the biz has none of that name.
@@ -50,7 +50,7 @@ class ScheduleCalls(Calls):
         tolerance_seconds: int | None = None,
         jitter_seconds: int = 0,
     ) -> Schedule:
-        """Create a schedule or replace the one of that name; what is in force then.
+        """Create a schedule or replace the one of that name; return what is in force then.
 
         Its jobs are runs of a kept ``spider``, of its newest version unless one is given, or of a
         ``rule`` on ``urls``, or on a ``start``: a pattern and what goes into its places. ``values``
@@ -82,7 +82,7 @@ class ScheduleCalls(Calls):
         return _named(self._read(answer, Schedule), name)
 
     def pause_schedule(self, biz: str, name: str) -> Schedule:
-        """Pause a schedule; the schedule as it is then.
+        """Pause a schedule; return it as it is then.
 
         Raises:
             NotFoundError: the biz has none of that name.
@@ -114,7 +114,7 @@ class ScheduleCalls(Calls):
         return self._read(self._transport.call("POST", path, headers=headers), StartedJob)
 
     def schedule_runs(self, biz: str, name: str, count: int = 5) -> list[NextRun]:
-        """The next runs of a schedule, up to 50; of one that is paused, those it misses.
+        """Read the next runs of a schedule, up to 50; of a paused one, those it misses.
 
         Raises:
             NotFoundError: the biz has none of that name.
@@ -132,7 +132,7 @@ class ScheduleCalls(Calls):
         name: str | None = None,
         count: int = 5,
     ) -> list[NextRun]:
-        """When a schedule would run next, up to 50 times; nothing is kept.
+        """Preview the next runs of a schedule, up to 50; nothing is stored.
 
         ``name`` is what it would be called: its jitter depends on it.
 
@@ -151,7 +151,7 @@ class ScheduleCalls(Calls):
         return list(self._read(answer, RunsAnswer).runs)
 
     def schedule_versions(self, biz: str, name: str, limit: int | None = None) -> list[Schedule]:
-        """The last versions of a schedule, up to 50, the newest first.
+        """Read the last versions of a schedule, up to 50, the newest first.
 
         Raises:
             NotFoundError: the biz has none of that name.

@@ -1,4 +1,4 @@
-"""Seeds: URLs that are accepted once a segment; offer them, read them, release or forget them."""
+"""Seeds: URLs that are accepted once a segment; add, read, release or forget them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ _PLACE: Final = re.compile(r"^seeds\[(\d{1,9})\]\.?")
 
 
 class SeedOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an offered URL; ``index`` is its place in what was given.
+    """The answer to a URL that was added; ``index`` is its place in what was given.
 
     ``segment`` is the one it was judged in, ``key`` what its page has there. One that was not
     accepted is a duplicate, and ``why`` says where it is known, or it has an ``error``.
@@ -51,7 +51,7 @@ class SeedOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def duplicate(self) -> bool:
-        """Whether its page was known already."""
+        """Tell whether its page was known already."""
         return not self.accepted and self.error is None
 
 
@@ -110,10 +110,10 @@ class SeedCalls(Calls):
         job: str | None = None,
         starts_at: datetime | str | None = None,
     ) -> list[SeedOffer]:
-        """Offer URLs as seeds; one answer each, in order. For many, see :meth:`offer_each_seed`.
+        """Add URLs as seeds; one answer each, in order. For many, see :meth:`offer_each_seed`.
 
-        ``rule``, ``job`` and ``starts_at`` are for those that name none. Whoever offers again, as
-        after a lost answer, doubles nothing: what was accepted then is a duplicate now.
+        ``rule``, ``job`` and ``starts_at`` are for those that name none. A repetition, as after
+        a lost answer, doubles nothing: what was accepted then is a duplicate now.
         """
         return list(self.offer_each_seed(biz, urls, rule=rule, job=job, starts_at=starts_at))
 
@@ -126,7 +126,7 @@ class SeedCalls(Calls):
         job: str | None = None,
         starts_at: datetime | str | None = None,
     ) -> Iterator[SeedOffer]:
-        """Offer any number of URLs while iterated, in batches of up to 1,000.
+        """Add any number of URLs while iterated, in batches of up to 1,000.
 
         ``urls`` may be endless: no more than one batch of it is held.
         """
@@ -157,7 +157,7 @@ class SeedCalls(Calls):
         state: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Seeds:
-        """The seeds of a biz of which all that is given holds.
+        """Select the seeds of a biz for which every given condition holds.
 
         ::
 
@@ -170,15 +170,15 @@ class SeedCalls(Calls):
         return Seeds(self._transport, self._clock, path_of(biz, "seeds"), given, page_size)
 
     def seed_totals(self, biz: str) -> tuple[SegmentTotals, ...]:
-        """How many seeds the newest segments have in each state, the newest first."""
+        """Count the seeds of the newest segments by state, the newest first."""
         return self._get(path_of(biz, "seeds", "totals"), SeedTotalsAnswer).segments
 
     def release_seeds(self, biz: str, seeds: Sequence[str]) -> int:
-        """Make these seeds (``segment/key``) ready again if they have ended; how many had."""
+        """Make these seeds (``segment/key``) ready again if they have ended; count them."""
         return self._named_seeds(biz, "release", seeds)
 
     def forget_seeds(self, biz: str, seeds: Sequence[str]) -> int:
-        """Remove these seeds (``segment/key``), so that their URLs are accepted anew; how many."""
+        """Remove these seeds (``segment/key``): their URLs are accepted anew; count them."""
         return self._named_seeds(biz, "forget", seeds)
 
     def _named_seeds(self, biz: str, verb: str, seeds: Sequence[str]) -> int:
@@ -203,16 +203,16 @@ def _offer(one: Prepared, answer: OfferAnswer) -> SeedOffer:
 
 
 def _own(problem: ProblemDocument) -> ProblemDocument:
-    """The problem with fields told from its entry, whatever place that had in its batch."""
+    """Name the problem's fields from its entry, whatever place that had in its batch."""
     own = tuple(Problem(_PLACE.sub("", p.field) or "seed", p.message) for p in problem.errors)
     return msgspec.structs.replace(problem, detail="" if own else problem.detail, errors=own)
 
 
 def _refused(batch: list[Prepared], error: InvalidRequestError) -> Iterator[SeedOffer]:
-    """The answers of a batch of which nothing was any good, each with its own mistakes.
+    """Return the answers of a batch of which nothing was accepted, each with its own errors.
 
     Raises:
-        InvalidRequestError: the mistakes are not all of single entries: the call itself was wrong.
+        InvalidRequestError: the errors are not all of single entries: the call itself was wrong.
     """
     problems: dict[int, list[Problem]] = {}
     for problem in error.problems:

@@ -42,7 +42,7 @@ class Spider(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What tells it from others of its list: a kept one may be called like a rule."""
+        """Its identity in a list: a kept one may have the name of a rule."""
         return f"{self.origin} {self.name}"
 
 
@@ -72,17 +72,17 @@ class SpiderVersionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpiderCalls(Calls):
-    """Keeping spiders."""
+    """The calls about spiders."""
 
     def spiders(
         self, biz: str, *, cursor: str | None = None, page_size: int = 100
     ) -> Pages[Spider]:
-        """What the biz document has, rules and spiders by name, then what is kept, by name."""
+        """List the biz document's rules and spiders by name, then the kept spiders by name."""
         params = parameters(limit=page_size)
         return self._pages(path_of(biz, "spiders"), SpidersPage, params, cursor)
 
     def spider(self, biz: str, name: str, *, version: int | None = None) -> Spider:
-        """One spider, in its newest version or in this one.
+        """Read one spider, in its newest version or in this one.
 
         Raises:
             NotFoundError: the biz has none of that name, or not that version of it.
@@ -103,7 +103,7 @@ class SpiderCalls(Calls):
         pool: str | None = None,
         description: str = "",
     ) -> Spider:
-        """Keep a spider; what says the same as its newest version makes no other one.
+        """Keep a spider; content equal to its newest version makes no new one.
 
         ::
 
@@ -115,7 +115,7 @@ class SpiderCalls(Calls):
 
         Either ``urls``, or a ``pattern`` with places in braces and the ``values`` that go into
         them; a place without values is filled by whoever starts a job. ``link`` says what a
-        worker's way to the site must be like: ``test_url``, ``seconds_below``,
+        link to the site must be like: ``test_url``, ``seconds_below``,
         ``bytes_per_second_above``.
 
         Raises:
@@ -135,7 +135,7 @@ class SpiderCalls(Calls):
         return self.put_spider_plan(biz, name, plan)
 
     def put_spider_plan(self, biz: str, name: str, plan: Mapping[str, Any]) -> Spider:
-        """The same, by the document as the API takes it.
+        """Keep a spider by the document as the API takes it.
 
         Raises:
             InvalidRequestError: names every field that is wrong.
@@ -146,7 +146,7 @@ class SpiderCalls(Calls):
         )
 
     def spider_versions(self, biz: str, name: str) -> list[SpiderVersion]:
-        """The versions of a spider that are kept, the newest first.
+        """List the versions of a spider that are kept, the newest first.
 
         Raises:
             NotFoundError: none is.
@@ -182,7 +182,7 @@ class RuleCalls(Calls):
         content_type: str | None = None,
         depth: int = 0,
     ) -> TriedRule:
-        """What a rule yields of a page; nothing is stored.
+        """Try a rule on a page; nothing is stored.
 
         ``rule`` is the name of a rule or a spider of the biz, or a whole rule. The page is fetched
         from ``url`` by the fleet, or is ``page``: its text, or its bytes as they came with this
@@ -212,7 +212,7 @@ class RuleCalls(Calls):
 
 
 def _written(values: Values) -> Any:
-    """Values as the API takes them.
+    """Write values as the API takes them.
 
     >>> _written(range(1, 101, 10)), _written(["a"])
     ({'first': 1, 'last': 91, 'step': 10}, ['a'])

@@ -4,8 +4,8 @@ What is tried again:
 
 * *never sent* (no connection could be made): every call;
 * *429 or 503*: every call, because these answers say that nothing was done. ``Retry-After`` is
-  honoured as long as it is within :attr:`Retries.patience_seconds`. A quota that is used up is told
-  at once: somebody has to end or delete something first;
+  honoured as long as it is within :attr:`Retries.patience_seconds`. A quota that is used up is
+  raised at once: something has to be ended or deleted first;
 * *sent, but no whole answer* (time-out while reading, connection reset, 502, 504): every call too.
   Reading and deleting may be repeated; a submission carries a key under which it is one.
 
@@ -39,8 +39,8 @@ KEY_HEADER: Final = "x-api-key"
 #: No answer of the API is larger.
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 64 * 1024
-#: Whoever waits for room asks this often, in seconds, whatever Retry-After says: a backlog falls
-#: unevenly, and what is estimated from it may be far too long.
+#: Most seconds between two tries of a caller that waits for room, whatever Retry-After says: a
+#: backlog falls unevenly, and an estimate from it may be far too long.
 LONGEST_PAUSE_FOR_ROOM: Final = 30.0
 #: Answers that promise that nothing was done.
 _NOTHING_DONE: Final = frozenset({429, 503})
@@ -65,7 +65,7 @@ class Clock(Protocol):
     """The clock; the module :mod:`time` is one."""
 
     def monotonic(self) -> float:
-        """Seconds that never step back."""
+        """Return seconds that never step back."""
         ...
 
     def sleep(self, seconds: float, /) -> None:
@@ -132,7 +132,7 @@ class _KeyAuth(AuthBase):
         return "<api key>"
 
     def redact(self, text: str) -> str:
-        """The text without the key, should somebody have echoed it."""
+        """Remove the key from a text that may echo it."""
         return text.replace(self._key, "***")
 
 
@@ -229,7 +229,7 @@ class Transport:
             attempt += 1
 
     def redact(self, text: str) -> str:
-        """The text without the key."""
+        """Remove the key from a text."""
         return self._auth.redact(text)
 
     def _send(
@@ -273,21 +273,21 @@ class Transport:
 
 
 def _never_sent(error: BaseException) -> bool:
-    """Whether the failure came before the request left, as far as the drivers can tell."""
+    """Tell whether the failure came before the request left, as far as the drivers know."""
     if isinstance(error, requests.ConnectTimeout) or not isinstance(error, _PASSING):
         return True
     return any(isinstance(cause, _NEVER_SENT) for cause in causes(error))
 
 
 def _passing(error: BaseException) -> bool:
-    """Whether another try may end otherwise: a wrong certificate stays wrong."""
+    """Tell whether another try may succeed: a wrong certificate stays wrong."""
     if not isinstance(error, _PASSING) or isinstance(error, urllib3.exceptions.ResponseError):
         return False
     return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """The exception and those it wraps: requests keeps them as arguments, urllib3 as ``reason``."""
+    """List an exception and its causes, which requests has as arguments, urllib3 as ``reason``."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting and len(found) < 16:
@@ -299,13 +299,13 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def in_words(error: BaseException) -> str:
-    """One clause for people, from the kind of failure; its text may quote what it should not."""
+    """Describe a failure by its kind; its own text may quote secrets."""
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
         (requests.ConnectTimeout, "no connection in time"),
-        (urllib3.exceptions.NameResolutionError, "the host's name is not known"),
+        (urllib3.exceptions.NameResolutionError, "unknown host name"),
         (urllib3.exceptions.SSLError, "no trusted TLS connection"),
         (urllib3.exceptions.ProxyError, "the proxy does not answer"),
-        (urllib3.exceptions.NewConnectionError, "nobody listens there"),
+        (urllib3.exceptions.NewConnectionError, "connection refused"),
         (
             (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError),
             "no whole answer in time",
@@ -317,11 +317,11 @@ def in_words(error: BaseException) -> str:
     for kind, text in kinds:
         if any(isinstance(cause, kind) for cause in found):
             return text
-    return "the connection broke off" if isinstance(error, _PASSING) else "that is no usable URL"
+    return "the connection broke off" if isinstance(error, _PASSING) else "not a usable URL"
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds that the header asks for: a number, or a date in HTTP's spelling."""
+    """Read the seconds of Retry-After: a number, or an HTTP date."""
     if value is None:
         return None
     if value.strip().isascii() and value.strip().isdecimal():
