@@ -165,11 +165,7 @@ class JobRounds:
     detector: RedisFailureDetector
 
     def advance(
-        self,
-        tree: Tree,
-        by: str,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
+        self, tree: Tree, by: str, clock: Callable[[], datetime], time_left: Callable[[], float]
     ) -> Advanced:
         """Do a round, if the lock is free; ``by`` is who does it.
 

@@ -206,10 +206,7 @@ class JobExpansion:
     batch: int = BATCH_LIMIT
 
     def expand(
-        self,
-        tree: Tree,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
+        self, tree: Tree, clock: Callable[[], datetime], time_left: Callable[[], float]
     ) -> Expanded:
         """Make tasks of the due jobs until there is none, or no time left.
 

@@ -19,13 +19,7 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.jobs.bidding.listing import (
-    Decision,
-    Step,
-    decide,
-    explain_declines,
-    is_link_fault,
-)
+from crawlfleet.jobs.bidding.listing import Decision, Step, decide, explain_declines, is_link_fault
 from crawlfleet.jobs.bidding.models import (
     Application,
     Bid,
@@ -137,11 +131,7 @@ class JobAuction:
     say: Callable[..., None]
 
     def run_round(
-        self,
-        tree: Tree,
-        by: str,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
+        self, tree: Tree, by: str, clock: Callable[[], datetime], time_left: Callable[[], float]
     ) -> Awarded:
         """Do a round, if the lock is free; ``by`` is who does it.
 

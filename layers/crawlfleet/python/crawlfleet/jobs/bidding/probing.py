@@ -187,11 +187,7 @@ class LinkProber:
     pauses: Pauses = Pauses()
 
     async def probe(
-        self,
-        key: ProbeKey,
-        url: str,
-        worker: str,
-        keep_seconds: float = KEPT_SECONDS,
+        self, key: ProbeKey, url: str, worker: str, keep_seconds: float = KEPT_SECONDS
     ) -> Probe | UnknownLink:
         """Get the probe of ``url``, at the key's origin, from the cache or by a request.
 

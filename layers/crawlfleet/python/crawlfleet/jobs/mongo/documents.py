@@ -125,12 +125,7 @@ _INDEXES: Final = [
         partialFilterExpression={"making": True},
     ),
     IndexModel(
-        [
-            ("tenant", ASCENDING),
-            ("due_at", ASCENDING),
-            ("_id", ASCENDING),
-            ("state", ASCENDING),
-        ],
+        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING), ("state", ASCENDING)],
         name=WATCHED,
         partialFilterExpression={"watched": True},
     ),
@@ -175,9 +170,7 @@ _INDEXES: Final = [
     ),
     # Jobs that have not ended lack the field, and stay.
     IndexModel(
-        [("ended_at", ASCENDING)],
-        name="ttl",
-        expireAfterSeconds=int(JOB_LIFE.total_seconds()),
+        [("ended_at", ASCENDING)], name="ttl", expireAfterSeconds=int(JOB_LIFE.total_seconds())
     ),
 ]
 

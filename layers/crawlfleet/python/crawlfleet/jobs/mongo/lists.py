@@ -28,13 +28,7 @@ log = logging.getLogger(__name__)
 
 #: A job that cannot be read is due again so much later.
 _PUT_OFF: Final = timedelta(minutes=5)
-_UNREADABLE: Final = (
-    msgspec.MsgspecError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
+_UNREADABLE: Final = (msgspec.MsgspecError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class JobLists(JobsCollection):

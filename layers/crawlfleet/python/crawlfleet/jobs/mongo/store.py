@@ -215,16 +215,10 @@ class MongoJobs(JobLists):
         expanded = batch.first + len(batch.ids)
         texts = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
         is_over: Document = {
-            "$and": [
-                {"$eq": ["$state", JobState.EXPANDING.value]},
-                {"$lte": ["$size", expanded]},
-            ]
+            "$and": [{"$eq": ["$state", JobState.EXPANDING.value]}, {"$lte": ["$size", expanded]}]
         }
         still_makes: Document = {
-            "$and": [
-                {"$eq": ["$state", JobState.EXPANDING.value]},
-                {"$gt": ["$size", expanded]},
-            ]
+            "$and": [{"$eq": ["$state", JobState.EXPANDING.value]}, {"$gt": ["$size", expanded]}]
         }
         # Every expression sees the values from before the change.
         change: list[Document] = [

@@ -194,12 +194,7 @@ class ScheduleRunner:
         )
 
     def _start(
-        self,
-        tree: Tree,
-        schedule: Schedule,
-        order: JobOrder,
-        now: datetime,
-        limit: OverlapLimit,
+        self, tree: Tree, schedule: Schedule, order: JobOrder, now: datetime, limit: OverlapLimit
     ) -> Job:
         """Start a job of a schedule, unless as many are open as may be.
 
@@ -226,12 +221,7 @@ class _DueFires:
     """The due fire times of one schedule. ``_standing`` is the schedule as it was left last."""
 
     def __init__(
-        self,
-        runner: "ScheduleRunner",
-        tree: Tree,
-        due: Schedule,
-        now: datetime,
-        since: datetime,
+        self, runner: "ScheduleRunner", tree: Tree, due: Schedule, now: datetime, since: datetime
     ) -> None:
         self._since = since
         self._runner, self._tree = runner, tree

@@ -163,14 +163,7 @@ class ScheduleService:
         return self._change(schedule.key, change, now)
 
     def set_enabled(
-        self,
-        tree: Tree,
-        tenant: str,
-        biz: str,
-        name: str,
-        now: datetime,
-        *,
-        enabled: bool,
+        self, tree: Tree, tenant: str, biz: str, name: str, now: datetime, *, enabled: bool
     ) -> Schedule:
         """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
 
@@ -204,12 +197,7 @@ class ScheduleService:
         return self.schedules.of_biz(tenant, biz)
 
     def versions(
-        self,
-        tree: Tree,
-        tenant: str,
-        biz: str,
-        name: str,
-        limit: int = KEPT_VERSIONS,
+        self, tree: Tree, tenant: str, biz: str, name: str, limit: int = KEPT_VERSIONS
     ) -> list[Schedule]:
         """List the last versions of a schedule, the newest first.
 
