@@ -119,59 +119,32 @@ SWEEPABLE: Final = "sweepable"
 UNPLACED: Final = "unplaced"
 OPEN: Final = "open"
 _INDEXES: Final = [
-    IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
-        name=MAKING,
-        partialFilterExpression={"making": True},
-    ),
-    IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING), ("state", ASCENDING)],
-        name=WATCHED,
-        partialFilterExpression={"watched": True},
-    ),
-    # Only jobs that are being cancelled have this field.
-    IndexModel(
-        [("tenant", ASCENDING), ("sweep_at", ASCENDING), ("_id", ASCENDING)],
-        name=SWEEPABLE,
-        partialFilterExpression={"sweep_at": {"$exists": True}},
-    ),
-    IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
-        name=PLACING,
-        partialFilterExpression={"placing": True},
-    ),
-    IndexModel(
-        [("tenant", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)],
-        name=WAITING,
-        partialFilterExpression={"placing": True},
+    *(
+        IndexModel(["tenant", *fields], name=name, partialFilterExpression=match)
+        for name, fields, match in (
+            (MAKING, ("due_at", "_id"), {"making": True}),
+            (WATCHED, ("due_at", "_id", "state"), {"watched": True}),
+            # Only jobs that are being cancelled have the field.
+            (SWEEPABLE, ("sweep_at", "_id"), {"sweep_at": {"$exists": True}}),
+            (PLACING, ("due_at", "_id"), {"placing": True}),
+            (WAITING, ("created_at", "_id"), {"placing": True}),
+            (OPEN, ("biz", "schedule"), {"open": True}),
+        )
     ),
     IndexModel(
         [("ended_at", DESCENDING), ("_id", DESCENDING)],
         name=UNPLACED,
         partialFilterExpression={"unplaced": True},
     ),
-    IndexModel(
-        [("tenant", ASCENDING), ("biz", ASCENDING), ("schedule", ASCENDING)],
-        name=OPEN,
-        partialFilterExpression={"open": True},
-    ),
     *(
         IndexModel(
-            [
-                ("tenant", ASCENDING),
-                ("biz", ASCENDING),
-                *((field, ASCENDING) for field in fields),
-                ("created_at", DESCENDING),
-                ("name", DESCENDING),
-            ],
+            ["tenant", "biz", *fields, ("created_at", DESCENDING), ("name", DESCENDING)],
             name="_".join(("newest", *fields)),
         )
         for fields in ((), ("spider",), ("schedule",))
     ),
     # Jobs that have not ended lack the field, and stay.
-    IndexModel(
-        [("ended_at", ASCENDING)], name="ttl", expireAfterSeconds=int(JOB_LIFE.total_seconds())
-    ),
+    IndexModel(["ended_at"], name="ttl", expireAfterSeconds=int(JOB_LIFE.total_seconds())),
 ]
 
 

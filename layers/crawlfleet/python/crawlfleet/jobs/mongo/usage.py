@@ -25,14 +25,8 @@ from crawlfleet.kernel.mongo.connection import (
 )
 
 _SUMS: Final = (
-    "seconds",
-    "memory_seconds",
-    "cpu_seconds",
-    "bytes",
-    "requests",
-    "records",
-    "errors",
-    "workers",
+    *("seconds", "memory_seconds", "cpu_seconds", "bytes"),
+    *("requests", "records", "errors", "workers"),
 )
 _MAXIMA: Final = ("memory_max", "cpu_max", "bandwidth_max")
 _TO_LEARN: Final = "to_learn"
@@ -57,15 +51,12 @@ class MongoDemands:
             self._at("run_parts").bulk_write(
                 [
                     ReplaceOne(
-                        {"_id": f"{_key(one.tenant, one.biz, one.job)}/{one.part}"},
-                        {
-                            "run": _key(one.tenant, one.biz, one.job),
-                            "at": now,
-                            **_document(one.figures),
-                        },
+                        {"_id": f"{run}/{one.part}"},
+                        {"run": run, "at": now, **_document(one.figures)},
                         upsert=True,
                     )
                     for one in parts
+                    for run in (_key(one.tenant, one.biz, one.job),)
                 ],
                 ordered=False,
             )
@@ -210,30 +201,22 @@ class MongoDemands:
 
     def _at(self, name: str) -> Collection[Document]:
         if not self._is_indexed:
+            open_runs = {"closed": False}
             self._nodes.control("runs").create_indexes(
                 [
                     IndexModel(
-                        [("tenant", ASCENDING), ("ended_at", ASCENDING)],
-                        name=_TO_LEARN,
-                        partialFilterExpression={"closed": False},
+                        ["tenant", "ended_at"], name=_TO_LEARN, partialFilterExpression=open_runs
                     ),
-                    IndexModel([("ended_at", ASCENDING)], name="ttl", expireAfterSeconds=_TTL),
+                    IndexModel(["ended_at"], name="ttl", expireAfterSeconds=_TTL),
                 ]
             )
             self._nodes.control("run_parts").create_indexes(
                 [
-                    IndexModel([("run", ASCENDING)], name="by_run"),
-                    IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=_TTL),
+                    IndexModel(["run"], name="by_run"),
+                    IndexModel(["at"], name="ttl", expireAfterSeconds=_TTL),
                 ]
             )
-            self._nodes.control("demands").create_indexes(
-                [
-                    IndexModel(
-                        [("tenant", ASCENDING), ("biz", ASCENDING), ("spider", ASCENDING)],
-                        name="of_biz",
-                    )
-                ]
-            )
+            self._nodes.control("demands").create_index(["tenant", "biz", "spider"], name="of_biz")
             self._is_indexed = True
         return self._nodes.control(name)
 

@@ -7,7 +7,7 @@ so that a crash between the two leaves no gap. Documents of older releases are r
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
@@ -18,14 +18,8 @@ from crawlfleet.jobs.mongo.documents import find_round_robin
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
     SCAN_GAP,
-    USUAL_TOLERANCE_SECONDS,
-    Missed,
-    Outcome,
-    OutcomeKind,
-    Overlap,
     Schedule,
 )
-from crawlfleet.jobs.spiders.models import Start
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 
 
@@ -36,27 +30,8 @@ def key_of(tenant: str, biz: str, name: str) -> str:
 
 def content_document(schedule: Schedule) -> Document:
     """Make the document of a version: what a client has set."""
-    return {
-        "tenant": schedule.tenant,
-        "biz": schedule.biz,
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "time_zone": schedule.time_zone,
-        "rule": schedule.rule,
-        "urls": list(schedule.urls),
-        "start": None if schedule.start is None else msgspec.to_builtins(schedule.start),
-        "spider": schedule.spider,
-        "spider_version": schedule.spider_version,
-        "values": dict(schedule.values),
-        "priority": schedule.priority,
-        "overlap": schedule.overlap.value,
-        "missed": schedule.missed.value,
-        "tolerance_seconds": schedule.tolerance_seconds,
-        "jitter_seconds": schedule.jitter_seconds,
-        "enabled": schedule.enabled,
-        "version": schedule.version,
-        "put_at": schedule.put_at,
-    }
+    document: Document = msgspec.to_builtins(schedule, builtin_types=(datetime,))
+    return {name: value for name, value in document.items() if name not in _PROGRESS}
 
 
 def progress_document(schedule: Schedule) -> Document:
@@ -64,20 +39,11 @@ def progress_document(schedule: Schedule) -> Document:
 
     A scheduler of an older release moves ``next_at`` alone: that is the fire time then.
     """
-    outcome = schedule.last_outcome
     return {
         "next_at": schedule.next_at,
         "fire": {"at": schedule.fire_at, "next_at": schedule.next_at},
         "last_fired_at": schedule.last_fired_at,
-        "last_outcome": None
-        if outcome is None
-        else {
-            "kind": outcome.kind.value,
-            "fire_at": outcome.fire_at,
-            "at": outcome.at,
-            "job": outcome.job,
-            "why": outcome.why,
-        },
+        "last_outcome": msgspec.to_builtins(schedule.last_outcome, builtin_types=(datetime,)),
     }
 
 
@@ -93,47 +59,17 @@ def as_read(read: Schedule) -> Document:
     }
 
 
-def schedule_of(document: dict[str, Any]) -> Schedule:
-    """Read the schedule of a document, or of a version's."""
+def schedule_of(document: Document) -> Schedule:
+    """Read the schedule of a document, or of a version's; what is missing has its default."""
     next_at, fire = document.get("next_at"), document.get("fire") or {}
-    start, outcome = document.get("start"), document.get("last_outcome")
-    return Schedule(
-        tenant=document["tenant"],
-        biz=document["biz"],
-        name=document["name"],
-        cron=document["cron"],
-        time_zone=document["time_zone"],
-        rule=document["rule"],
-        urls=tuple(document["urls"]),
-        start=None if start is None else msgspec.convert(start, Start),
-        spider=document.get("spider"),
-        spider_version=document.get("spider_version"),
-        values=document.get("values") or {},
-        priority=document.get("priority"),
-        overlap=Overlap(document.get("overlap", Overlap.ALLOW)),
-        missed=Missed(document["missed"]),
-        tolerance_seconds=document.get("tolerance_seconds", USUAL_TOLERANCE_SECONDS),
-        jitter_seconds=document.get("jitter_seconds", 0),
-        enabled=document["enabled"],
-        version=document.get("version", 1),
-        put_at=document.get("put_at"),
-        fire_at=fire["at"] if fire and fire["next_at"] == next_at else next_at,
-        next_at=next_at,
-        last_fired_at=document.get("last_fired_at"),
-        last_outcome=None if outcome is None else _outcome(outcome),
-    )
+    found = {name: value for name, value in document.items() if value is not None}
+    if (fire_at := fire["at"] if fire and fire["next_at"] == next_at else next_at) is not None:
+        found["fire_at"] = fire_at
+    return msgspec.convert(found, Schedule, builtin_types=(datetime,))
 
 
-def _outcome(document: dict[str, Any]) -> Outcome:
-    return Outcome(
-        kind=OutcomeKind(document["kind"]),
-        fire_at=document["fire_at"],
-        at=document["at"],
-        job=document["job"],
-        why=document["why"],
-    )
-
-
+#: What a scheduler keeps of a schedule, and no client has set.
+_PROGRESS: Final = frozenset({"fire_at", "next_at", "last_fired_at", "last_outcome"})
 #: The index that begins with the tenant.
 _TURNS: Final = "due_in_turns"
 #: The one document of ``schedule_looks``: since when no scan has come to its end.
@@ -275,20 +211,12 @@ class MongoSchedules:
     def _ensure_indexes(self) -> None:
         if self._is_indexed:
             return
-        of_biz = [("tenant", ASCENDING), ("biz", ASCENDING), ("name", ASCENDING)]
+        of_biz = ["tenant", "biz", "name"]
         self._nodes.control("schedules").create_indexes(
             [
                 # A scheduler of an older release uses this one.
-                IndexModel([("enabled", ASCENDING), ("next_at", ASCENDING)], name="due"),
-                IndexModel(
-                    [
-                        ("enabled", ASCENDING),
-                        ("tenant", ASCENDING),
-                        ("next_at", ASCENDING),
-                        ("_id", ASCENDING),
-                    ],
-                    name=_TURNS,
-                ),
+                IndexModel(["enabled", "next_at"], name="due"),
+                IndexModel(["enabled", "tenant", "next_at", "_id"], name=_TURNS),
                 IndexModel(of_biz),
             ]
         )

@@ -232,25 +232,15 @@ class MongoSpiders:
     def _ensure_indexes(self) -> None:
         if self._is_indexed:
             return
-        names = [("tenant", ASCENDING), ("biz", ASCENDING)]
+        life = int(JOB_LIFE.total_seconds())
         self._nodes.control("spiders").create_indexes(
             [
-                IndexModel([*names, ("live", ASCENDING), ("name", ASCENDING)], name="by_name"),
-                IndexModel(
-                    [("gone_at", ASCENDING)],
-                    name="ttl",
-                    expireAfterSeconds=int(JOB_LIFE.total_seconds()),
-                ),
+                IndexModel(["tenant", "biz", "live", "name"], name="by_name"),
+                IndexModel(["gone_at"], name="ttl", expireAfterSeconds=life),
             ]
         )
-        self._nodes.control("spider_versions").create_indexes(
-            [
-                IndexModel(
-                    [*names, ("name", ASCENDING), ("version", DESCENDING)],
-                    name="by_version",
-                    unique=True,
-                )
-            ]
+        self._nodes.control("spider_versions").create_index(
+            ["tenant", "biz", "name", ("version", DESCENDING)], name="by_version", unique=True
         )
         self._is_indexed = True
 
