@@ -1,29 +1,36 @@
-"""Capacity that is stated becomes workers that are kept available (SPEC.md C1).
+"""Decide how many workers there should be (SPEC.md A12, H4, C1).
 
-What a biz states comes to a number of workers, or a part of one: parts add up, so that a hundred
-bizs of a few pages an hour share one worker. A tenant is kept no more than the stage's
-``capacity.workers_per_tenant``, whatever it states. Where all of it together is more than the pool
-may have, each tenant gets the same share of it at most, and what one does not need is the others'
-(max-min fairness): whoever states more than the rest takes nothing of theirs by it.
-
-Workers serve everybody. What is kept for one tenant is a number of workers that are there, not
-workers that refuse others' work; who gets how much of them is the queue's fairness.
-
-How many workers there should be (SPEC.md A12, H4, C1).
-
-**Needed.** A lane with a plan needs as many workers as end its backlog within :data:`MARGIN` of the
-time that is left to its oldest request; one without a plan needs one for every
-``requests_per_consumer``. A worker's rate is what workers have shown with requests of the lane, or
-else with any (:func:`capacity`), and until then a guess. No lane gets more than its hosts may be
-asked for: a worker more would wait at them too. Parts of workers add up over the lanes, so that a
-hundred small ones share one. Where there is anything to do there is at least one. A lane that will
-not end in time at the rate at which it goes on, though its hosts could bear more, keeps whoever
-works for it: what is thought of the workers' rates is too good then.
+**Needed.** A queue with a plan needs as many workers as end its backlog within :data:`MARGIN` of
+the time that is left to its oldest request; one without a plan needs one for every
+``requests_per_consumer``. A worker's throughput is what workers have reported of that queue, or
+else of any (:func:`capacity`), and until then a guess. No queue gets more than its hosts may be
+asked for: a worker more would wait at them too. Parts of workers add up over the queues, so that a
+hundred small ones share one. Where there is anything to do there is at least one. A queue that will
+not end in time at its present rate, though its hosts could bear more, keeps the workers that it
+has: the reported throughput is too good then.
 
 **Kept.** More are started in one step, as soon as they are needed. Fewer are kept only after
 ``quiet_seconds`` in which fewer would have done even with :data:`BAND` times the work, then no
 fewer than that quiet time's peak, and at most a quarter of them leaves at once. So a load that
 varies within the band changes nothing, and one that comes back soon finds its workers.
+
+**Stated needs** become workers that are kept available. What a biz states comes to a number of
+workers, or a part of one. A tenant is kept no more than the stage's
+``capacity.workers_per_tenant``, whatever it states. Where all of it together is more than the pool
+may have, each tenant gets the same share of it at most, and what one does not need is the others'
+(max-min fairness): a tenant that states more takes nothing of theirs by it. Workers serve
+everybody: who gets how much of them is the queue's fairness.
+
+**Plans.** A plan says how long a request may take from its submission to its end. The deadline
+alarm, the monitor's ``late`` and the number of workers are three readings of :func:`seconds_left`.
+Requests are served in turn: one with ``ahead`` requests up to itself that was submitted ``age``
+seconds ago is done in time at rates of ``ahead / (planned - age)`` and more, and the backlog's
+planned end is that of the request which asks for the highest rate. Of a burst that is its last one:
+all of it is as old as its oldest. Of a steady stream it is the youngest, which has all of its time
+left, however old the oldest is. What was submitted in the last seconds is known; what waits beyond
+that is taken to have come as evenly as the last of it, and what that does not explain came all at
+once, with the oldest. Where nothing is known of the last seconds all is as old as the oldest: that
+asks for the most, never for less.
 """
 
 import math
@@ -55,32 +62,32 @@ BAND: Final = 1.2
 LEAVING: Final = 0.25
 #: A download and its page take so long before any was measured.
 GUESSED_SECONDS: Final = 1.0
-#: Who has used less of itself than this has not shown what it can do, only that it can do so much.
+#: A worker that was less busy than this has shown a lower bound of its throughput only.
 LEAST_BUSY: Final = 0.25
-#: Below this nothing is learnt: a worker that deals with a page in 100 seconds is stuck.
+#: Below this nothing is learnt: a worker that takes 100 seconds for a page is stuck.
 SLOWEST: Final = 0.01
-#: What one worker's showing weighs beside what is known: each shows some every few seconds.
+#: The weight of one report beside what is known: each worker reports every few seconds.
 THROUGHPUT_WEIGHT: Final = 0.1
-#: Lanes whose own pace is kept, at most: of others that of all counts.
+#: Queues whose own throughput is kept, at most: for others that of all counts.
 MOST_THROUGHPUTS: Final = 500
-#: A lane that goes on at this part of what its hosts may be asked for is held up by them.
+#: A queue that goes on at this part of what its hosts may be asked for is held up by them.
 HELD_UP: Final = 0.9
-#: Of invocations that are no workers, such as trials of rules, and of wake-ups by submissions.
+#: Invocations beside workers, such as trials of rules, and wake-ups by submissions.
 SPARE: Final = 2
 
 
 def capacity(per_second: float, busy: float) -> Throughput | None:
-    """What a worker could do in a second that has done so much with that part of itself.
+    """Compute a worker's throughput from what it has done; None if that says nothing.
 
-    None if that is nothing to go by. ``busy`` is the part of its runners that were at work, on
-    average. By Little's law a full worker does as many times more as it has runners left, at the
-    same time a page. That the time stays the same is not to be believed of one that was nearly
-    idle: it has only shown that it can do what it did.
+    ``busy`` is the part of its runners that were at work meanwhile, on average. By Little's law a
+    full worker does as many times more as it has runners left, at the same time a page. That the
+    time stays the same is not to be believed of one that was nearly idle: it has shown a lower
+    bound only.
 
     >>> capacity(8.0, 0.5)
-    Shown(pace=16.0, is_least=False)
+    Throughput(per_second=16.0, is_least=False)
     >>> capacity(8.0, 0.01)
-    Shown(pace=8.0, is_least=True)
+    Throughput(per_second=8.0, is_least=True)
     >>> capacity(0.0, 1.0)
     """
     if per_second < SLOWEST or busy <= 0:
@@ -91,14 +98,15 @@ def capacity(per_second: float, busy: float) -> Throughput | None:
 
 
 def learnt(known: float | None, shown: Throughput) -> float | None:
-    """What is known of a pace when one has been shown; muster.lua does the same.
+    """Learn a throughput from a report; report_throughput.lua does the same.
 
-    What a nearly idle worker has done can raise it and never lower it, and is no beginning: the
-    guess is better, as one that has too few workers will soon be busy and say so.
+    A report of a nearly idle worker can raise it and never lower it, and is no beginning: the guess
+    is better, as a fleet of too few workers will soon be busy and report that.
 
-    >>> learnt(None, Shown(pace=4.0)), learnt(10.0, Shown(pace=20.0))
+    >>> learnt(None, Throughput(per_second=4.0)), learnt(10.0, Throughput(per_second=20.0))
     (4.0, 11.0)
-    >>> learnt(10.0, Shown(pace=1.0, is_least=True)), learnt(None, Shown(pace=1.0, is_least=True))
+    >>> idle = Throughput(per_second=1.0, is_least=True)
+    >>> learnt(10.0, idle), learnt(None, idle)
     (10.0, None)
     """
     if known is None:
@@ -109,7 +117,7 @@ def learnt(known: float | None, shown: Throughput) -> float | None:
 
 
 def assumed_throughput(limits: FleetLimits) -> float:
-    """A worker's rate before any was measured."""
+    """Assume a worker's throughput before any was reported."""
     return limits.concurrency / GUESSED_SECONDS
 
 
@@ -121,12 +129,12 @@ def needed_workers(
     load: float = 1.0,
     live: int = 0,
 ) -> int:
-    """How many workers are needed for ``load`` times the demand, ``most`` at most.
+    """Compute the workers that are needed for ``load`` times the demand, ``most`` at most.
 
-    ``pace`` is a worker's where a lane has none of its own; ``live`` work now.
+    ``throughput`` is a worker's where a queue has none of its own; ``live`` work now.
 
-    >>> queue_key = QueueDemand(backlog=20_000, seconds_left=600)
-    >>> needed_workers(Demand(queues=(queue_key,)), 16.0, FleetLimits(max_consumers=9), 9)
+    >>> queue = QueueDemand(backlog=20_000, seconds_left=600)
+    >>> needed_workers(Demand(queues=(queue,)), 16.0, FleetLimits(max_consumers=9), 9)
     3
     """
     parts = [_queue_workers(queue_key, throughput, limits, load) for queue_key in demand.queues]
@@ -163,9 +171,10 @@ def _queue_workers(
 
 
 def is_late(queue_key: QueueDemand) -> bool:
-    """Whether a lane will not end in time at its rate, for want of workers and not of turns.
+    """Tell whether a queue will not end in time at its rate, for want of workers and not of slots.
 
-    >>> is_late(QueueDemand(backlog=9, seconds_left=1.0, polite_per_second=5.0, drained=1.0))
+    >>> queue = QueueDemand(backlog=1_000, seconds_left=100.0, polite_per_second=50.0, drained=5.0)
+    >>> is_late(queue)
     True
     """
     if queue_key.seconds_left is None or queue_key.drained is None or not queue_key.backlog:
@@ -182,14 +191,14 @@ def decide(
     live: int,
     ceiling: int | None = None,
 ) -> ScalingTarget:
-    """How many there are to be from now on.
+    """Decide the target from now on.
 
     Args:
-        scaling_state: What stands, and what is known of the workers.
-        demand: What there is to do.
+        scaling_state: The standing target, and what is known of the workers.
+        demand: The forecast.
         limits: The stage's.
-        live: How many work now. What stands is their number where nothing is known of a decision:
-            what Redis has lost is no reason to send anybody away.
+        live: Workers that live now. They are the standing target where none is known: what Redis
+            has lost is no reason to send anybody away.
         ceiling: Most invocations that the stage may have at once; None for no such bound.
     """
     most = limits.max_consumers if ceiling is None else min(limits.max_consumers, ceiling)
@@ -197,7 +206,7 @@ def decide(
     before, now_ms = scaling_state.target, scaling_state.now_ms
     staying = max(0, live - scaling_state.leaving)
     needed = needed_workers(demand, throughput, limits, most, live=staying)
-    # More work may need fewer: quick lanes take the turns of hosts that slow ones share with them.
+    # More work may need fewer: quick queues take the slots of hosts that they share with slow ones.
     roomy = max(needed, needed_workers(demand, throughput, limits, most, BAND, staying))
     if is_fresh(scaling_state):
         kept = min(before.kept, most)
@@ -219,12 +228,14 @@ def decide(
 
 
 def reserved(target: ScalingTarget, ceiling: int) -> int:
-    """How many invocations at once the workers' function is to be allowed.
+    """Compute the concurrency to reserve for the workers' function.
 
     Never none: a submission to an idle fleet wakes a worker, and rules are tried.
 
-    >>> reserved(Staff(needed=3, kept=4), 10), reserved(Staff(), 10), reserved(Staff(kept=9), 10)
-    (6, 2, 10)
+    >>> reserved(ScalingTarget(needed=3, kept=4), 10), reserved(ScalingTarget(), 10)
+    (6, 2)
+    >>> reserved(ScalingTarget(kept=9), 10)
+    10
     """
     return max(1, min(target.kept + SPARE, ceiling))
 
@@ -236,7 +247,7 @@ _EXACT: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What is kept available in a pool.
+    """Workers that stated needs keep available in a pool.
 
     Attributes:
         asked: By tenant, the workers that its needs come to, before any bound.
@@ -253,7 +264,7 @@ class Capacity:
 
     @property
     def stated(self) -> int:
-        """Workers that there would have to be for everything that is stated."""
+        """Workers that everything that is stated would take."""
         return _whole(sum(self.asked.values()))
 
     @property
@@ -265,7 +276,7 @@ class Capacity:
 
 
 def stated_by(tree: Tree) -> Iterator[tuple[str, Needs]]:
-    """Who states needs: ``tenant/biz``, or the tenant alone for all of its bizs together."""
+    """Yield stated needs: of ``tenant/biz``, or of a tenant for all of its bizs together."""
     for tenant, document in sorted(tree.tenants.items()):
         if document.needs is not None:
             yield tenant, document.needs
@@ -276,7 +287,7 @@ def stated_by(tree: Tree) -> Iterator[tuple[str, Needs]]:
 
 
 def active(tree: Tree, at_work: Collection[str]) -> set[str]:
-    """Those of them that have work; a tenant has where any of its bizs has."""
+    """Name those with stated needs that have work; a tenant has where any of its bizs has."""
     tenants = {path.partition("/")[0] for path in at_work}
     return {name for name, _ in stated_by(tree) if name in (at_work if "/" in name else tenants)}
 
@@ -290,15 +301,15 @@ def pool_capacity(
     throughput: float | None = None,
     idle_seconds: Mapping[str, float] | None = None,
 ) -> Capacity:
-    """What is to be kept available in a pool.
+    """Compute what is to be kept available in a pool.
 
     Args:
-        tree: Who states what.
-        pool: Of which pool.
+        tree: Stated needs.
+        pool: The pool.
         most: Workers that it may have at most.
-        throughputs: Requests a second that a worker has shown to do, by ``tenant/biz``.
-        throughput: The same of any; a guess where None has shown it.
-        idle_seconds: For how long who states needs had nothing to do; those without count as busy.
+        throughputs: Requests a second that a worker does, by ``tenant/biz``.
+        throughput: The same of any; a guess where None was reported.
+        idle_seconds: By who states needs, the seconds without work; those without count as busy.
     """
     idle_seconds = idle_seconds or {}
     own: defaultdict[str, float] = defaultdict(float)
@@ -324,7 +335,7 @@ def pool_capacity(
 
 
 def shares(asked: Mapping[str, float], most: float, stage: Stage) -> dict[str, float]:
-    """What each tenant is given of ``most`` workers: what it asks, or a fair share.
+    """Give each tenant of ``most`` workers what it asks, or a fair share.
 
     >>> stage = Stage()
     >>> shares({"a": 1.0, "b": 8.0, "c": 99.0}, 9.0, stage)
@@ -344,7 +355,7 @@ def shares(asked: Mapping[str, float], most: float, stage: Stage) -> dict[str, f
 
 
 def _workers(needs: Needs, throughput: float) -> float:
-    """How many workers it comes to."""
+    """Compute the workers that stated needs come to."""
     if needs.workers is not None:
         return float(needs.workers)
     return (needs.requests_per_hour or 0) / _HOUR_SECONDS / throughput
@@ -357,15 +368,15 @@ def _whole(workers: float) -> int:
 def seconds_left(
     planned: float, oldest: float, waiting: float, submitted: Sequence[int] = ()
 ) -> float:
-    """How long what waits may still take as a whole, so that nothing of it is late.
+    """Compute how long a backlog may still take as a whole, so that nothing of it is late.
 
-    Below 0, or 0, where the oldest has had all of its time: then something is late already.
+    0 or below where the oldest has had all of its time: then something is late already.
 
     Args:
         planned: Seconds that the biz plans for each request.
         oldest: Seconds that the oldest has waited.
-        waiting: How much waits.
-        submitted: How much was submitted in each of the last full seconds, the latest first; empty
+        waiting: Requests that wait.
+        submitted: Requests submitted in each of the last full seconds, the latest first; empty
             where that is not known.
 
     >>> seconds_left(600, 100, 20_000)
@@ -395,14 +406,14 @@ def seconds_left(
 
 
 def latest_seconds(planned: float, left: float, oldest: float, forecast: float | None) -> float:
-    """How long the latest of what waits will have taken; late is more than ``planned``.
+    """Compute how long the latest waiting request will have taken; late is more than ``planned``.
 
     Args:
         planned: Seconds that the biz plans for each request.
         left: :func:`seconds_left`.
         oldest: Seconds that the oldest has waited.
-        forecast: How long all that waits takes at the present rate. None without a rate: then only
-            the wait so far is sure.
+        forecast: Seconds that all that waits takes at the present rate. None without a rate: then
+            only the wait so far is sure.
     """
     if forecast is None:
         return oldest
@@ -410,7 +421,7 @@ def latest_seconds(planned: float, left: float, oldest: float, forecast: float |
 
 
 def latest_first(counts: Mapping[int, int], second: int) -> list[int]:
-    """Counts by epoch second as those of each of the full seconds before ``second``.
+    """List counts by epoch second as those of each full second before ``second``.
 
     >>> latest_first({98: 3, 99: 4, 100: 5}, 100)[:3]
     [4, 3, 0]

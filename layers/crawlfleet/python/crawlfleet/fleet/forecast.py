@@ -34,18 +34,16 @@ from crawlfleet.requests.queue.stats import QueueWork
 from crawlfleet.requests.queue.stats import rates as rates_of
 from crawlfleet.requests.routing import candidates
 
-#: No request is looked up when all look-ups of a decision have taken so long together.
+#: No request is read when all reads of a forecast have taken so long together.
 SAMPLING_SECONDS: Final = 10.0
-#: A node that took longer for one request is asked for no more.
+#: A node that took longer for one request is asked nothing more.
 SLOW_SECONDS: Final = 1.0
 
 
 class EntryHosts:
-    """The look-ups of one decision.
+    """Read the hosts of queue entries, for one forecast.
 
-    Args:
-        store: Where requests are read.
-        steady: Seconds since some moment, on a clock that nobody sets.
+    ``steady`` is a clock in seconds that nobody sets.
     """
 
     def __init__(
@@ -56,13 +54,13 @@ class EntryHosts:
         self._store = store
         self._steady = steady
         self._until = steady() + SAMPLING_SECONDS
-        #: Nodes that were slow, and whether they did not answer in the end.
+        #: Slow nodes; True where they did not answer in the end.
         self._slow: dict[str, bool] = {}
 
     def hosts(
         self, queue_key: QueueKey, biz: Biz, entries: Sequence[Entry]
     ) -> tuple[Counter[str], bool]:
-        """The hosts of these, how often each was met, and whether some could not be read."""
+        """Hosts of these entries, how often each was met, and True if some could not be read."""
         met: Counter[str] = Counter()
         unread = False
         for entry in entries:
@@ -100,10 +98,11 @@ def allowed_rate(
     soon: timedelta = timedelta(),
     tenant: str = "",
 ) -> float:
-    """Requests a second that a host may be asked for: by its limits, and as it has shown itself.
+    """Compute the requests a second that a host may be asked for.
 
-    None while it is left alone for longer than ``soon``. Downloads at once bound it too, by how
-    long they take, and so does what lies between the turns of the ``tenant``: a crawl-delay.
+    Its limits bound it, what it has shown, downloads at once by how long they take, and the
+    interval between the slots of the ``tenant``: a crawl-delay. 0 while it is in back-off for
+    longer than ``soon``.
 
     >>> from datetime import UTC
     >>> now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,7 +125,7 @@ def allowed_rate(
 
 
 def coverage(met: Mapping[str, int], known: Collection[str]) -> float:
-    """Which part of a queue leads to hosts that are known, by some entries of it (Good and Turing).
+    """Estimate the part of a queue that leads to known hosts, by some entries (Good and Turing).
 
     Of hosts that were met once there are likely to be others that were not met at all. ``met`` is
     how often each was met; ``known`` are met for other reasons.
@@ -141,33 +140,33 @@ def coverage(met: Mapping[str, int], known: Collection[str]) -> float:
 
 #: What is due within this is work of now.
 SOON: Final = timedelta(seconds=10)
-#: Hosts that are read in one go, of all lanes together, and of one lane at least.
+#: Hosts that are read in one go, of all queues together, and of one queue at least.
 MOST_HOSTS: Final = 500
 LEAST_HOSTS: Final = 4
-#: Lanes with a plan whose rate is looked at, those with the most to do first.
+#: Queues with a plan whose rate is read, those with the most to do first.
 RATED_QUEUES: Final = 200
-#: Requests of a queue whose hosts are looked up, and lanes of which that is done.
+#: Entries of a queue whose hosts are read, and queues of which that is done.
 SAMPLED_ENTRIES: Final = 16
 GLIMPSED_QUEUES: Final = 8
 
 
 class UnmadeJobs(Protocol):
-    """Jobs whose tasks are yet to be made; one is enough for somebody to be started."""
+    """Jobs whose tasks are yet to be made; one is enough for a worker to be started."""
 
     def expandable(self, limit: int, now: datetime | None = None) -> Sequence[object]:
-        """Jobs that make tasks now; with ``now`` only what is due by then."""
+        """List jobs that make tasks now; with ``now`` only what is due by then."""
         ...
 
     def placing(self, limit: int) -> Sequence[object]:
-        """Jobs that wait for a worker."""
+        """List jobs that wait for a worker."""
         ...
 
 
 class _View:
-    """A lane with work, and the hosts of some of its queue: how often each was met.
+    """A queue with work, and the hosts of some of its entries: how often each was met.
 
-    ``is_dark`` says that the queue is long and nothing was met of it, ``is_stuck`` that its
-    requests cannot be read, so that nobody can claim them either.
+    ``is_dark`` says that it is long and no host of it was met, ``is_stuck`` that its requests
+    cannot be read, so that nobody can claim them either.
     """
 
     def __init__(self, queue_key: QueueKey, biz: Biz, work: QueueWork) -> None:
@@ -185,10 +184,9 @@ class _View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What a look ahead needs of the world.
+    """Forecast demand from queues, hosts, data queues and jobs.
 
-    ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
-    looked at in one go.
+    ``steady`` is a clock in seconds that nobody sets; ``most_hosts`` are read in one go.
     """
 
     sampler: RedisQueueSampler
@@ -258,9 +256,9 @@ class Forecast:
         )
 
     def _unmade(self, tree: Tree, now: datetime) -> list[QueueDemand]:
-        """What jobs ask for whose tasks are yet to be made: somebody who makes them.
+        """Demand one worker where jobs wait for tasks to be made.
 
-        One that waits for a worker asks each pool for one: any of them may suit it.
+        A job that waits for a bid asks each pool for one: any of them may suit it.
         """
         try:
             waiting = self.jobs.expandable(1, now)
@@ -272,9 +270,9 @@ class Forecast:
         return [QueueDemand(backlog=1)] if waiting else []
 
     def _sample(self, tree: Tree, views: Sequence[_View]) -> None:
-        """Look where the entries lead to of the longest queues.
+        """Sample the hosts of the longest queues.
 
-        What fits into a worker's hands is not looked at: it is one worker's in any case.
+        A queue that fits into a worker's hands is not sampled: it is one worker's in any case.
         """
         least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
         long = [view for view in views if view.work.queued > least]
@@ -290,7 +288,7 @@ class Forecast:
             view.is_dark = not view.met and not view.is_stuck
 
     def _states(self, views: Sequence[_View]) -> dict[str, HostState]:
-        """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
+        """Read how hosts answer: of each queue in turn, so that no queue's fill all the room."""
         turns = zip_longest(*(view.hosts for view in views))
         named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
         named = named[: self.most_hosts]
@@ -298,7 +296,7 @@ class Forecast:
 
 
 class _Rates:
-    """What the hosts of a lane may be asked for in a second: of those known, and of all."""
+    """Requests a second that the hosts of a queue may be asked for: of known hosts, and of all."""
 
     def __init__(
         self, tree: Tree, view: _View, states: Mapping[str, HostState], now: datetime
@@ -324,23 +322,23 @@ class _Rates:
             part = coverage(view.met, dict(work.sample))
             found = found / part if part else math.inf
         elif view.is_dark or not (work.hosts or view.is_stuck):
-            # Nobody knows where these lead to: nothing says that they will have to wait.
+            # Their hosts are unknown: nothing says that they will have to wait.
             found = math.inf
         self.all = found
 
 
 def _extrapolated(looked: Collection[float], hosts: int) -> float:
-    """What further hosts may be asked for, by those looked at: without any, nothing bounds them."""
+    """Extrapolate the rate of known hosts to others; without any, nothing bounds them."""
     return sum(looked) / len(looked) * hosts if looked else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class _Lately:
-    """What has become of a lane in the last seconds.
+    """Rates of a queue in the last seconds.
 
     Attributes:
-        drained: How many requests were dealt with in a second.
-        submitted: How many were submitted in each of the last seconds, the latest first.
+        drained: Requests that were processed in a second.
+        submitted: Requests submitted in each of the last seconds, the latest first.
     """
 
     drained: float
@@ -350,9 +348,10 @@ class _Lately:
 def _lately(
     overview: RedisOverview, views: Sequence[_View], now: datetime
 ) -> dict[QueueKey, _Lately]:
-    """How lanes with a plan go on, as far as that is known.
+    """Read the rates of queues with a plan, as far as they are known.
 
-    The rate of the last seconds counts where it is better: who has just begun is not late for that.
+    The rate of the last seconds counts where it is better: a queue that has just begun is not late
+    for that.
     """
     planned = [view for view in views if view.biz.planned_seconds is not None]
     planned.sort(key=lambda view: -view.work.backlog)
@@ -387,7 +386,7 @@ def _demand(
 
 
 def _together(rates: Sequence[_Rates]) -> float:
-    """What all hosts may be asked for: one that several lanes wait for counts once."""
+    """Sum the rates of all hosts: one that several queues wait for counts once."""
     hosts: dict[str, float] = {}
     beyond = 0.0
     for one in rates:

@@ -1,10 +1,4 @@
-"""The reserved concurrency of the workers' function: read and changed through Lambda's API.
-
-Of an account's concurrency 100 must stay unreserved, so Lambda refuses what would go beyond that;
-what was reserved then still is. Both calls may be repeated.
-
-Calling our other functions: waking consumers, having rules tried, getting blocks of ids.
-"""
+"""Call Lambda: reserve the workers' concurrency, wake consumers, try rules, get blocks of ids."""
 
 import threading
 from collections import deque
@@ -30,7 +24,7 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
 
 PART: Final = "lambda"
-#: What Lambda calls a number that the account has not to give.
+#: The code of Lambda for a number that the account has not to give.
 REFUSED: Final = "InvalidParameterValueException"
 
 
@@ -47,7 +41,10 @@ class ConcurrencyApi(Protocol):
 
 
 class LambdaConcurrency:
-    """A :class:`~crawlfleet.ports.ConcurrencyLimit`.
+    """The reserved concurrency of the workers' function.
+
+    Of an account's concurrency 100 must stay unreserved, so Lambda refuses what would go beyond
+    that; what was reserved then still is. Both calls may be repeated.
 
     Args:
         function: Name or ARN of the workers' function.
@@ -71,11 +68,11 @@ class LambdaConcurrency:
 
     @property
     def ceiling(self) -> int:
-        """The most that the stage may be given."""
+        """Concurrency that the stage may be given at most."""
         return self._ceiling
 
     def current(self) -> int | None:
-        """How many are allowed now; None where it is not limited."""
+        """Read the reserved concurrency; None where there is none."""
         try:
             answer = self._api().get_function_concurrency(FunctionName=self._function)
             found = answer.get("ReservedConcurrentExecutions")
@@ -84,7 +81,7 @@ class LambdaConcurrency:
             raise _translated(error) from error
 
     def change(self, count: int) -> None:
-        """Allow so many.
+        """Reserve so much concurrency.
 
         Raises:
             LimitRefusedError: the account has not so many to give; what was allowed still is.
@@ -106,7 +103,7 @@ class LambdaConcurrency:
 
 
 def _translated(error: Exception) -> Exception:
-    """What botocore raises, as ours; anything else as it is."""
+    """Translate what botocore raises; leave anything else as it is."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     if isinstance(error, ClientError):
@@ -146,8 +143,38 @@ class LambdaApi(Protocol):
         ...
 
 
+class _Function:
+    """A function of ours; its client is opened when it is first needed, with these options."""
+
+    def __init__(
+        self, name: str, client: LambdaApi | None, connect: Callable[..., LambdaApi], **options: Any
+    ) -> None:
+        self._name = name
+        self._client = client
+        self._connect = connect
+        self._options = options
+
+    def client(self) -> LambdaApi:
+        if self._client is None:
+            self._client = self._connect(self._name, **self._options)
+        return self._client
+
+    def start(self) -> None:
+        """Invoke it, and wait for nothing but that Lambda has taken the call."""
+        self.client().invoke(FunctionName=self._name, InvocationType="Event", Payload=b"{}")
+
+    def ask(self, question: object) -> tuple[bytes, bool]:
+        """Return its answer, and True where that is an error of the function."""
+        answer = self.client().invoke(
+            FunctionName=self._name,
+            InvocationType="RequestResponse",
+            Payload=msgspec.json.encode(question),
+        )
+        return answer["Payload"].read(), bool(answer.get("FunctionError"))
+
+
 class LambdaWaker:
-    """ports.Waker: asynchronous invocations of the consumer."""
+    """Start workers: asynchronous invocations of the consumer."""
 
     def __init__(
         self,
@@ -156,32 +183,29 @@ class LambdaWaker:
         *,
         connect: Callable[..., LambdaApi] = lambda_client,
     ) -> None:
-        self._function = function
-        self._client = client
-        self._connect = connect
+        self._consumer = _Function(function, client, connect)
 
     def wake(self, count: int) -> None:
-        """See ports.Waker.wake. Some calls at once: each takes as long as many a start may.
+        """Start so many workers, some calls at once: each takes as long as a start may.
 
         The next ones begin when these have ended well: where one has failed others would.
         """
         with _border():
-            if self._client is None:
-                self._client = self._connect(self._function)
+            self._consumer.client()  # before threads share it
             if count == 1:
-                self._call(self._client)
+                self._consumer.start()
                 return
             with ThreadPoolExecutor(WAKING, thread_name_prefix="wake") as threads:
                 for begun in range(0, count, WAKING):
-                    together = min(WAKING, count - begun)
-                    list(threads.map(self._call, [self._client] * together))
-
-    def _call(self, client: LambdaApi) -> None:
-        client.invoke(FunctionName=self._function, InvocationType="Event", Payload=b"{}")
+                    calls = [
+                        threads.submit(self._consumer.start) for _ in range(begun, count)[:WAKING]
+                    ]
+                    for call in calls:
+                        call.result()
 
 
 class LambdaIds:
-    """ports.IdSource: blocks from the id-issuer, kept until they are used up or too old."""
+    """Take ids of blocks from the id-issuer, kept until they are used up or too old."""
 
     def __init__(
         self,
@@ -192,16 +216,14 @@ class LambdaIds:
         block_size: int = BLOCK_SIZE,
         connect: Callable[..., LambdaApi] = lambda_client,
     ) -> None:
-        self._function = function
+        self._issuer = _Function(function, client, connect, timeout_seconds=ISSUER_SECONDS)
         self._clock = clock
-        self._client = client
-        self._connect = connect
         self._block_size = block_size
         self._stock: dict[tuple[str, ...], _Stock] = {}
         self._lock = threading.Lock()
 
     def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
-        """See ports.IdSource.take."""
+        """Take ``count`` new ids; those of a counter are the biz's own."""
         # Only counters belong to a biz; the other kinds are unique over everything.
         key = (kind, queue_key.tenant, queue_key.biz) if kind is IdKind.COUNTER else (kind,)
         with self._lock:
@@ -216,22 +238,12 @@ class LambdaIds:
         return taken
 
     def _ask(self, queue_key: QueueKey, kind: IdKind, count: int) -> Block:
-        question = {
-            "kind": kind.value,
-            "count": count,
-            "tenant": queue_key.tenant,
-            "biz": queue_key.biz,
-        }
+        question = {"kind": kind.value, "count": count}
         with _border():
-            if self._client is None:
-                self._client = self._connect(self._function, timeout_seconds=ISSUER_SECONDS)
-            answer = self._client.invoke(
-                FunctionName=self._function,
-                InvocationType="RequestResponse",
-                Payload=msgspec.json.encode(question),
+            payload, failed = self._issuer.ask(
+                {**question, "tenant": queue_key.tenant, "biz": queue_key.biz}
             )
-            payload = answer["Payload"].read()
-        if answer.get("FunctionError"):
+        if failed:
             raise IdsError(f"the id-issuer failed: {_reason(payload)}")
         try:
             block = _block.decode(payload)
@@ -243,7 +255,7 @@ class LambdaIds:
 
 
 class LambdaTrials:
-    """ports.Trials: a consumer, asked by name; it is no worker for as long as it answers."""
+    """Have a consumer try a rule; it is no worker for as long as it answers."""
 
     def __init__(
         self,
@@ -252,25 +264,16 @@ class LambdaTrials:
         *,
         connect: Callable[..., LambdaApi] = lambda_client,
     ) -> None:
-        self._function = function
-        self._client = client
-        self._connect = connect
+        # One attempt: a second try would find that whoever waits has gone.
+        self._consumer = _Function(
+            function, client, connect, timeout_seconds=TRIAL_SECONDS, attempts=1
+        )
 
     def ask(self, question: Question) -> Tried:
-        """See ports.Trials.ask."""
+        """Send a trial to a consumer and return its answer."""
         with _border(), _busy():
-            if self._client is None:
-                # Once: a second try would find that whoever waits has gone.
-                self._client = self._connect(
-                    self._function, timeout_seconds=TRIAL_SECONDS, attempts=1
-                )
-            answer = self._client.invoke(
-                FunctionName=self._function,
-                InvocationType="RequestResponse",
-                Payload=msgspec.json.encode({"trial": question}),
-            )
-            payload = answer["Payload"].read()
-        if answer.get("FunctionError"):
+            payload, failed = self._consumer.ask({"trial": question})
+        if failed:
             raise StoreUnavailableError("consumer", f"the trial failed: {_reason(payload)}")
         try:
             return _tried.decode(payload)
@@ -279,7 +282,7 @@ class LambdaTrials:
 
 
 class _Stock:
-    """Ids of one kind that are still to be used, oldest block first."""
+    """Unused ids of one kind, oldest block first."""
 
     def __init__(self) -> None:
         self._blocks: deque[tuple[Block, deque[tuple[int, int]], deque[str]]] = deque()

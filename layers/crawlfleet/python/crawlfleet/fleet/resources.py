@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -41,13 +41,13 @@ class MachineFiles:
     # ---- memory
 
     def resident(self, process: int | str = "self") -> int | None:
-        """Bytes of a process in memory."""
+        """Read the bytes of a process in memory."""
         fields = _text(f"{self._proc}/{process}/statm").split()
         pages = _whole(fields[1]) if len(fields) > 1 else None
         return None if pages is None else pages * self._page
 
     def descendants(self) -> tuple[int, ...]:
-        """Processes that this one has started, and theirs, some dozens at most."""
+        """List processes that this one has started, and theirs, some dozens at most."""
         found: dict[int, None] = {}
         ahead: list[int | str] = ["self"]
         while ahead and len(found) < _MOST_PROCESSES:
@@ -58,14 +58,14 @@ class MachineFiles:
         return tuple(found)
 
     def available(self) -> int | None:
-        """Bytes that the machine could give without swapping."""
+        """Read the bytes that the machine could give without swapping."""
         for line in _text(f"{self._proc}/meminfo").splitlines():
             if line.startswith("MemAvailable:"):
                 return _kilobytes(line)
         return None
 
     def memory_groups(self) -> list["MemoryGroup"]:
-        """The control groups that bound this process' memory, with a limit that is one."""
+        """List the control groups that bound this process' memory, with a limit that is one."""
         found = [
             group
             for folder in self._group_folders("memory")
@@ -84,7 +84,7 @@ class MachineFiles:
     # ---- processors
 
     def quota(self) -> float | None:
-        """Processors that the control groups allow; None where they allow all."""
+        """Read the processors that the control groups allow; None where they allow all."""
         least: float | None = None
         for folder in self._group_folders("cpu"):
             words = _text(f"{folder}/cpu.max").split()
@@ -111,9 +111,10 @@ class MachineFiles:
         return (_clock(str(kilohertz), 1_000_000) if kilohertz else None) or named
 
     def ticks(self) -> tuple[int, int, int] | None:
-        """Of all processors since the machine began: idle ticks, all ticks; and how many there are.
+        """Read idle and all ticks since the machine began, and the number of processors.
 
-        A machine that waits for its disk is idle; one whose host gives its time to others is not.
+        The ticks are of all processors together. A machine that waits for its disk is idle; one
+        whose host gives its time to others is not.
         """
         lines = _text(f"{self._proc}/stat").splitlines()
         words = lines[0].split() if lines else []
@@ -127,7 +128,7 @@ class MachineFiles:
     # ---- network
 
     def moved(self) -> int | None:
-        """Bytes that all interfaces but the loopback have received and sent."""
+        """Read the bytes that all interfaces but the loopback have received and sent."""
         total: int | None = None
         for line in _text(f"{self._proc}/net/dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
@@ -153,7 +154,7 @@ class MachineFiles:
                     yield child
 
     def _group_folders(self, controller: str) -> Iterator[str]:
-        """Folders of our control group and those above it, of version 2 and of version 1."""
+        """Yield the folders of our control group and those above it, of versions 2 and 1."""
         mount = f"{self._sys}/fs/cgroup"
         for line in _text(f"{self._proc}/self/cgroup").splitlines() or ["0::/"]:
             _, _, rest = line.partition(":")
@@ -184,7 +185,7 @@ class MemoryGroup:
         self._reclaimable = self._inactive() if self.limit else 0
 
     def left(self) -> int | None:
-        """Bytes until it is full: files that nobody has used lately are given up before that."""
+        """Compute the bytes until it is full; files unused lately are given up before that."""
         used = _whole(_text(f"{self._folder}/{self._usage}").strip())
         if used is None or self.limit is None:
             return None
@@ -213,7 +214,7 @@ def _text(path: str) -> str:
 
 
 def _whole(word: str) -> int | None:
-    """A number from 0 up to what 64 bits hold, or None."""
+    """Parse a number from 0 up to what 64 bits hold, or None."""
     if not word.isascii() or not word.isdigit() or len(word) > 20:
         return None
     return int(word)
@@ -234,11 +235,11 @@ def _clock(text: str, in_a_ghz: int) -> float | None:
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What this process has taken up to now.
+    """Resources that this process has taken up to now.
 
     Attributes:
-        cpu_seconds: Of processor time, all its threads and the children it has waited for; only
-            ever grows.
+        cpu_seconds: Processor time of all its threads and the children it has waited for; only ever
+            grows.
         memory_bytes: Resident now, so it goes up and down.
     """
 
@@ -246,54 +247,22 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int
 
 
-class Readings(Protocol):
-    """Readings of the machine and of this process.
-
-    No method asks anything outside of the machine, and none raises: what cannot be read is
-    None in what is left, and the last value (at first 0) in what is taken. Each call costs less
-    than a millisecond of processor time, so that one a second is nothing.
-    """
-
-    def remaining(self) -> Remaining:
-        """What is left of memory, CPU and bandwidth; None is what the machine does not tell."""
-        ...
-
-    def at_rest(self) -> Remaining:
-        """What is left while this process does nothing; to be asked before it does anything.
-
-        Memory as it is left then, and all of the CPU that it may have, as what is idle of that
-        takes a while to see. Bandwidth is None: what it could move is not known.
-        """
-        ...
-
-    def taken(self) -> Taken:
-        """What the process itself has taken."""
-        ...
-
-    def ghz(self) -> float:
-        """What a second of processor time is worth in the CPU index (SPEC.md B2).
-
-        The frequency in GHz; 1.0 where the machine does not tell.
-        """
-        ...
-
-
-#: What Lambda tells a function of its memory, in MB.
+#: The variable in which Lambda tells a function its memory, in MB.
 LAMBDA_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 #: A function of so many MB has one processor, and of others in proportion; the most it can have.
 _MB_A_CORE: Final = 1_769
 _MOST_LAMBDA_CORES: Final = 6
 _MB: Final = 2**20
-#: What a second of processor time is worth where the machine does not tell its clock.
+#: Worth of a second of processor time where the machine does not tell its clock.
 DEFAULT_GHZ: Final = 1.0
-#: Rates are those of at least so long; asked for again sooner, the last ones are told.
+#: Rates are those of at least so long; asked for again sooner, the last ones are returned.
 _SPAN_SECONDS: Final = 0.5
-#: What was moved at best is known for so long: a way that has got slower is found out by then.
+#: The best rate is remembered for so long: a link that has got slower is found out by then.
 SEEN_SECONDS: Final = 600.0
 _BUCKET_SECONDS: Final = 10.0
 #: No interface of a worker moves more bytes in a second: a counter has jumped.
 _FASTEST_BYTES: Final = 50e9
-#: Limits, and which processes we have started, are looked at again after this.
+#: Limits, and the processes that were started, are read again after this.
 _LOOK_SECONDS: Final = 5.0
 
 
@@ -310,7 +279,7 @@ def _processors() -> int:
 
 
 def function_memory_mb(environment: Mapping[str, str]) -> int | None:
-    """The memory setting of the Lambda function that this is, or None where it is none.
+    """Return the memory setting of the Lambda function that this is, or None where it is none.
 
     >>> function_memory_mb({"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024"})
     1024
@@ -320,17 +289,21 @@ def function_memory_mb(environment: Mapping[str, str]) -> int | None:
 
 
 class MachineReadings:
-    """A :class:`~crawlfleet.fleet.resources.Readings`; threads share it.
+    """Readings of the machine and of this process; threads share it.
+
+    No method asks anything outside of the machine, and none raises: what cannot be read is None in
+    what is left, and the last value (at first 0) in what is taken. Each call costs less than a
+    millisecond of processor time, so that one a second is nothing.
 
     Args:
         lambda_mb: The function's memory setting, from :func:`function_memory_mb`.
-        told_mb: What infrastructure says of the pool's workers; counts where it is less.
-        moved: Bytes that were moved so far, where somebody counts them better than the machine's
-            interfaces: one of these is shared by several workers of one machine.
+        reported_mb: The memory of the pool's workers by infrastructure; counts where it is less.
+        moved: Bytes that were moved so far, where they are counted better than by the machine's
+            interfaces, which several workers of one machine share.
         root: Where /proc and /sys are.
         steady: Seconds since some moment.
-        processor_seconds: What this process has spent.
-        processors: On how many it may run.
+        processor_seconds: Processor time that this process has spent.
+        processors: Processors that it may run on.
     """
 
     def __init__(
@@ -364,20 +337,24 @@ class MachineReadings:
         self._since = self._sample()
 
     def remaining(self) -> Remaining:
-        """See fleet.resources.Readings.remaining."""
+        """Return what is left of memory, CPU and bandwidth; None is what cannot be read."""
         with self._lock:
             self._look()
             self._measure()
             return Remaining(memory=self._memory(), cpu=self._cpu, bandwidth=self._bandwidth())
 
     def at_rest(self) -> Remaining:
-        """See fleet.resources.Readings.at_rest."""
+        """Return what is left while this process does nothing; to be asked before it does anything.
+
+        Memory as it is left then, and all of the CPU that it may have, as what is idle of that
+        takes a while to see. Bandwidth is None: what it could move is not known.
+        """
         with self._lock:
             self._look()
             return Remaining(memory=self._memory(), cpu=self._ghz * self._cores)
 
     def taken(self) -> Taken:
-        """See fleet.resources.Readings.taken."""
+        """Return what the process itself has taken."""
         with self._lock:
             self._look()
             memory = self._own_memory()
@@ -388,7 +365,7 @@ class MachineReadings:
             return self._taken
 
     def ghz(self) -> float:
-        """See fleet.resources.Readings.ghz."""
+        """Return the worth of a second of processor time in the CPU index (SPEC.md B2), in GHz."""
         return self._ghz
 
     # ---- memory

@@ -39,13 +39,13 @@ from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
 from crawlfleet.requests.submission.service import Waker
 
-#: Numbers that are tried at most where the account has not as many as are wanted: so many find the
-#: most that it has, of any that a stage may want.
+#: Numbers tried at most where the account lacks the wanted concurrency: so many find the most that
+#: it has, of any that a stage may want.
 PROBES: Final = 12
 
 
 class ConcurrencyLimit(Protocol):
-    """How many invocations of the workers' function there may be at once."""
+    """Concurrency of the workers' function, which is Lambda's or a stand-in's."""
 
     @property
     def ceiling(self) -> int:
@@ -53,11 +53,11 @@ class ConcurrencyLimit(Protocol):
         ...
 
     def current(self) -> int | None:
-        """How many are allowed now; None where it is not limited."""
+        """Return how many invocations may run at once; None where there is no limit."""
         ...
 
     def change(self, count: int) -> None:
-        """Allow so many.
+        """Allow so many invocations.
 
         Raises:
             LimitRefusedError: the account has not so many to give; what was allowed still is.
@@ -66,10 +66,10 @@ class ConcurrencyLimit(Protocol):
 
 
 def allow(limit: ConcurrencyLimit, wanted: int) -> int | None:
-    """Allow so many; returns how many there may be then, None where that is not known.
+    """Allow so many invocations; return how many may run then, None where that is not known.
 
-    Where the account has not so many to give it is as many as it has, and never fewer than there
-    were; where Lambda does not answer it is what it was.
+    Where the account lacks so many it is as many as it has, and never fewer than before; where
+    Lambda does not answer it is what it was.
     """
     current = None
     try:
@@ -87,9 +87,9 @@ def allow(limit: ConcurrencyLimit, wanted: int) -> int | None:
 
 
 def _raised(limit: ConcurrencyLimit, given: int, refused: int) -> int:
-    """Allow the most that the account gives: ``given`` or more, fewer than it has ``refused``."""
-    # Mostly there is no more than there was at the last look: then this is the only try. What is
-    # not limited must not become one, for however short a time.
+    """Allow the most that the account gives: ``given`` or more, fewer than ``refused``."""
+    # Mostly there is no more than there was last time: then this is the only try. Where there was
+    # no limit, it must not become 1, for however short a time.
     tried = given + 1 if given else refused // 2
     for _ in range(PROBES):
         if not given < tried < refused:
@@ -106,13 +106,13 @@ def _raised(limit: ConcurrencyLimit, given: int, refused: int) -> int:
     return given
 
 
-#: Deciders that come at the same moment, at most; who loses looks at what the other has decided.
+#: Deciders at the same moment, at most; one that loses reads what the other has decided.
 TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledPool:
-    """What scaling needs of a pool beside the usual one."""
+    """What starts and bounds the workers of a pool."""
 
     workers: RedisWorkers
     waker: Waker
@@ -121,10 +121,10 @@ class ScaledPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """What came of it.
+    """Outcome of scaling a pool.
 
-    ``limit`` is how many invocations are allowed now, None where that is not known; ``live`` were
-    there before ``started`` were started.
+    ``limit`` is the concurrency that is allowed now, None where that is not known; ``live`` workers
+    were there before ``started`` were started.
     """
 
     target: ScalingTarget
@@ -136,7 +136,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """What scaling needs of the world.
+    """Scale the pools: forecast, set targets, allow concurrency, start workers.
 
     ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
     """
@@ -149,13 +149,13 @@ class Scaling:
     pools: Mapping[str, ScaledPool] = field(default_factory=dict)
 
     def of(self, pool: str) -> ScaledPool:
-        """What a pool is scaled through."""
+        """Return what a pool is scaled through."""
         if pool == MAIN_POOL:
             return ScaledPool(workers=self.workers, waker=self.waker, limit=self.limit)
         return self.pools[pool]
 
     def scale_all(self, tree: Tree, clock: Clock) -> dict[str, Scaled]:
-        """Have as many workers of each pool as there should be; the usual one comes first.
+        """Scale each pool to its target; the usual one comes first.
 
         A pool that fails is warned of, and the others are scaled all the same.
 
@@ -177,7 +177,7 @@ class Scaling:
         return found
 
     def scale(self, tree: Tree, clock: Clock, pool: str = MAIN_POOL) -> Scaled:
-        """Have as many workers of a pool as there should be.
+        """Scale a pool to its target.
 
         Raises:
             StoreError: a part did not answer, so that nothing was decided and nobody was started.
@@ -227,7 +227,7 @@ class Scaling:
         return frozenset(
             queue_key.path
             for queue_key, counted in zip(queues, counts, strict=True)
-            # Of what is away nothing is known: that is no reason to release anything.
+            # Of an unavailable queue nothing is known, which is no reason to release workers.
             if counted is None or any(counted)
         )
 
@@ -239,7 +239,7 @@ class Scaling:
         live: int,
         kept: capacity.Capacity,
     ) -> ScalingTarget:
-        """Decide, on top of whatever others have decided meanwhile."""
+        """Set a target, on top of whatever others have set meanwhile."""
         name, ceiling = target_name(pool), self.of(pool).limit.ceiling
         limits = _limits(tree, pool, kept)
         for _ in range(TRIES):
@@ -265,7 +265,7 @@ class Scaling:
             limit = allow(pool_limit, reservation)
             standing = self.targets.read(name)
             if not is_fresh(standing):
-                # Redis has lost it. The next look decides anew.
+                # Redis has lost it. The next tick decides anew.
                 break
             target = standing.target
             if reserved(target, pool_limit.ceiling) != reservation:
@@ -277,12 +277,12 @@ class Scaling:
 
 
 def _limits(tree: Tree, pool: str, kept: capacity.Capacity) -> FleetLimits:
-    """The pool's, with what is kept available as the least that there is."""
+    """Raise the pool's least number of workers to what stated needs keep."""
     limits = limits_of(tree.stage, pool)
     return replace(limits, min_consumers=max(limits.min_consumers, kept.floor))
 
 
-#: Workers that are reserved, and called for, at once: a reservation counts for some seconds only.
+#: Workers that are reserved and started at once: a reservation counts for some seconds only.
 AT_ONCE: Final = 40
 
 _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
@@ -290,7 +290,7 @@ _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolScaling:
-    """What a worker needs for it.
+    """Scale the pool of a worker between two ticks, by its standing target.
 
     ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
     """
@@ -362,16 +362,11 @@ class PoolScaling:
             return None
 
 
-def start_missing(
-    workers: RedisWorkers,
-    waker: Waker,
-    wanted: int,
-    clock: Clock,
-) -> int:
-    """Start those of ``wanted`` that are missing; returns how many.
+def start_missing(workers: RedisWorkers, waker: Waker, wanted: int, clock: Clock) -> int:
+    """Start those of ``wanted`` workers that are missing; return how many.
 
-    Some are reserved and called for before the next are, so that however many there are no
-    reservation ends before its worker can be there.
+    Some are reserved and started before the next are, so that however many there are no reservation
+    ends before its worker can be there.
 
     Raises:
         StoreUnavailableError: Redis did not answer.
@@ -384,7 +379,7 @@ def start_missing(
         try:
             waker.wake(missing)
         except StoreUnavailableError as error:
-            # Some may have been started. What was reserved for the others is free in some seconds.
+            # Some may have been started. The reservations of the others end in some seconds.
             warn("workers could not be started; the next tick starts them", error)
             break
         started += missing
@@ -392,6 +387,6 @@ def start_missing(
 
 
 def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
-    """The decision that is in force; None where none is."""
+    """Read the target that is in force; None where none is."""
     standing = targets.read(target_name(pool))
     return standing.target if is_fresh(standing) else None

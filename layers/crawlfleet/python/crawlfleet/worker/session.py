@@ -25,7 +25,7 @@ from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisWorkers
-from crawlfleet.fleet.resources import Readings
+from crawlfleet.fleet.resources import MachineReadings
 from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.bidding.auction import JobAuction
 from crawlfleet.jobs.bidding.bidder import Bidder
@@ -86,7 +86,7 @@ class WorkerServices:
     draining: DataProcessor
     cancelling: JobCancellation
     advancing: JobRounds
-    readings: Readings
+    readings: MachineReadings
     demands: MongoDemands
     bidder: Callable[..., Bidder]
     awarding: JobAuction

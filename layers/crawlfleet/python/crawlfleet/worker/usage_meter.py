@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from crawlfleet.crawling.politeness.client import Waiting
-from crawlfleet.fleet.resources import Readings
+from crawlfleet.fleet.resources import MachineReadings
 from crawlfleet.jobs.models import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
@@ -118,7 +118,7 @@ class UsageMeter:
 
     def __init__(
         self,
-        readings: Readings,
+        readings: MachineReadings,
         worker: str,
         clock: Clock,
         idle: Idle,

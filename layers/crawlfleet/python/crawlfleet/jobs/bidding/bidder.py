@@ -22,7 +22,7 @@ import msgspec
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import ConfigCentre
 from crawlfleet.fleet.models import Remaining
-from crawlfleet.fleet.resources import Readings
+from crawlfleet.fleet.resources import MachineReadings
 from crawlfleet.jobs.bidding.listing import BEGUN, DEEPEST, MOST_READ
 from crawlfleet.jobs.bidding.models import (
     Application,
@@ -59,7 +59,7 @@ class RemainingResources:
     To be made before the worker begins to work: what it has when idle is read then.
     """
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: MachineReadings) -> None:
         self._readings = readings
         self._recent: list[tuple[datetime, Usage]] = []
         #: The most that it was seen to have left: what it has when idle.
@@ -139,7 +139,7 @@ class Bidder:
         board: "RedisBoard",
         jobs: "MongoJobs",
         demands: "MongoDemands",
-        readings: Readings,
+        readings: MachineReadings,
         prober: LinkProber,
         clock: Callable[[], datetime],
     ) -> None:
