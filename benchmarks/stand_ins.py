@@ -21,7 +21,7 @@ class FixedSecret(Secrets):
     """Secrets of which each is the same."""
 
     def __init__(self, value: str) -> None:
-        super().__init__(None)  # type: ignore[arg-type]  # no client is asked
+        super().__init__(None)  # no client is asked
         self._value = value
 
     def read(self, secret_id: str) -> str:  # noqa: ARG002

@@ -1,12 +1,8 @@
-"""A block of ids, as the id-issuer hands it out.
-
-Request ids: what kinds there are, how they are written, what time they carry (SPEC.md A2).
+"""Request ids: their kinds, how they are written, the time they carry (SPEC.md A2), and states.
 
 A Snowflake or counter id is an ``int`` below 2^63; a UUID or ObjectId is lower-case hex. Clients
 see every id as a string, because JSON numbers lose exactness above 2^53. The four kinds cannot be
 mistaken for one another: integers below and above 2^50, 24 hex digits, 32 hex digits.
-
-The states of a request.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Cursors: the position of a reader of a list, ``(epoch ms, id)``, opaque to the client.
-
-Where a reader of a list of jobs has got to; opaque to the client.
-"""
+"""Cursors: the position of a reader of a list, ``(epoch ms, id)``, opaque to the client."""
 
 import base64
 import binascii
@@ -29,13 +26,25 @@ _LARGEST_ID: Final = 2**63 - 1
 _BEFORE_ALL: Final = "0"
 
 
+def _opaque(plain: str) -> str:
+    return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
+
+
+def _plain(text: str) -> str:
+    """Return what stands in a cursor; nothing that matches, where it is none."""
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+    except (ValueError, binascii.Error):
+        return ""
+
+
 def encode(position: Position) -> str:
     """Return the position as a client carries it.
 
     >>> decode(encode((1767225600000, "42-0")), records=True)
     (1767225600000, '42-0')
     """
-    return base64.urlsafe_b64encode(f"{position[0]}.{position[1]}".encode()).decode().rstrip("=")
+    return _opaque(f"{position[0]}.{position[1]}")
 
 
 def decode(text: str, *, records: bool = False) -> Position:
@@ -51,11 +60,7 @@ def decode(text: str, *, records: bool = False) -> Position:
 
 
 def _position(text: str, *, records: bool) -> Position | None:
-    try:
-        plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-    except (ValueError, binascii.Error):
-        return None
-    match = _POSITION.match(plain)
+    match = _POSITION.match(_plain(text))
     if match is None or int(match[1]) > _LATEST_MS:
         return None
     owner, _, _ = match[2].partition("-")
@@ -83,8 +88,7 @@ _JOB_POSITION: Final = re.compile(r"([0-9]{1,14}) ([A-Za-z0-9._-]{1,64})\Z")
 
 def encode_job(created_at: datetime, name: str) -> str:
     """Return the position as a client carries it."""
-    plain = f"{to_ms(created_at)} {name}".encode()
-    return base64.urlsafe_b64encode(plain).decode().rstrip("=")
+    return _opaque(f"{to_ms(created_at)} {name}")
 
 
 def decode_job(text: str) -> tuple[datetime, str]:
@@ -96,11 +100,7 @@ def decode_job(text: str) -> tuple[datetime, str]:
     Raises:
         InvalidRequestError: it is none of ours.
     """
-    try:
-        plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-    except (ValueError, binascii.Error):
-        plain = ""
-    match = _JOB_POSITION.match(plain)
+    match = _JOB_POSITION.match(_plain(text))
     if match is None:
         raise InvalidRequestError.of("cursor", "is no cursor of this list")
     return from_ms(int(match[1])), match[2]

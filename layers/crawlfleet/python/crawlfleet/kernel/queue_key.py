@@ -1,10 +1,7 @@
 """Queue keys: one biz of a tenant and its queue, the unit of queueing, leasing and counting.
 
-A pool: one kind of worker (SPEC.md B12, C1): so much memory, in a region, behind a network.
-
-The usual pool has no name in queues, keys or functions: a stage without pools has only that.
-
-How urgent a task is, and how that grows while it waits (SPEC.md C4).
+A pool is one kind of worker (SPEC.md B12, C1): so much memory, in a region, behind a network. The
+usual pool has no name in queues, keys or functions: a stage without pools has only that.
 """
 
 from typing import Annotated, Final
@@ -25,14 +22,9 @@ MOST_POOLS: Final = 16
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A kind of worker, as infrastructure states it in ``CRAWLFLEET_POOLS`` as JSON.
 
-    Attributes:
-        name: ``main``, or a slug of its own.
-        memory_mb: Of each worker.
-        region: Where it runs, for people.
-        network: What its downloads leave through, for people.
-        function: Name of the consumer function of the pool; its ARN where it runs in another region
-            than who reads this, as it is called there.
-        ceiling: Most invocations of it at once.
+    ``name`` is ``main`` or a slug of its own, ``memory_mb`` is of each worker, ``region`` and
+    ``network`` (what downloads leave through) are for people. ``function`` is the pool's consumer,
+    by its ARN where that runs in another region; ``ceiling`` the most invocations of it at once.
     """
 
     name: str = MAIN_POOL
@@ -50,7 +42,7 @@ _AT: Final = "@"
 class QueueKey(msgspec.Struct, frozen=True, order=True):
     """One biz of one tenant, and the name of its queue (SPEC.md A3, A6).
 
-    Every key of a lane carries the hash tag ``{tenant:biz}``, so that one script may touch all of
+    Every key of a queue carries the hash tag ``{tenant:biz}``, so that one script may touch all of
     them on a Redis Cluster too.
     """
 

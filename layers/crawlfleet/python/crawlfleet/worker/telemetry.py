@@ -106,12 +106,7 @@ QUEUES: Final = 50
 
 
 class ThroughputMeter:
-    """Counts what a worker's runners do. Used from its event loop.
-
-    Args:
-        runners: How many there are.
-        steady: Seconds since some moment, on a clock that nobody sets.
-    """
+    """Counts what a worker's runners do. Used from its event loop."""
 
     def __init__(self, runners: int, steady: Callable[[], float] = time.perf_counter) -> None:
         self._runners = runners
@@ -197,14 +192,10 @@ class ThroughputMeter:
 
 
 class _Account:
-    """The work of runners, of one queue or of all.
+    """The work of runners, of one queue or of all, since the account was opened.
 
-    Attributes:
-        since: When the account was opened.
-        all_before: What all runners had spent by then.
-        running: How many run.
-        spent: Seconds that runners have spent.
-        ended: Requests that were dealt with for good.
+    ``all_before`` is what all runners had spent by then; ``spent`` are seconds, ``ended`` requests
+    that were dealt with for good.
     """
 
     __slots__ = ("_at", "all_before", "ended", "running", "since", "spent")

@@ -55,11 +55,9 @@ class Idle:
 class _Run:
     """One job on this worker, or all that is of none.
 
-    Attributes:
-        running: Tasks under way. ``quiet_since`` is when the last one ended.
-        spent: Since the last reading, seconds of downloads, of all together; ``active`` are those
-            with any. ``moved`` is bytes.
-        slots: Bytes by the second that they came in; of what is too long ago the most.
+    Of ``running`` tasks the last one ended at ``quiet_since``. Since the last reading ``spent`` are
+    the seconds of downloads, of all together, ``active`` those with any, ``moved`` the bytes.
+    ``slots`` are bytes by the second that they came in; of what is too long ago the most.
     """
 
     def __init__(self, number: int, now: float) -> None:
@@ -107,13 +105,7 @@ class _Run:
 class UsageMeter:
     """Measures the jobs of one worker. Used from its event loop only.
 
-    Args:
-        readings: Of the process.
-        worker: Its name.
-        clock: For when a part began and ended.
-        idle: What the process takes anyway.
-        steady: Seconds since some moment, on a clock that nobody sets.
-        most: Jobs that are measured at once; what is beyond counts as requests without a job.
+    What is beyond ``most`` jobs at once counts as requests without a job.
     """
 
     def __init__(

@@ -5,14 +5,13 @@ botocore's own defaults wait 60 s and try five times, which is longer than most 
 A Lambda endpoint answers for the functions of its own region alone. Where another region's is meant
 it is named by its ARN, and its client is one of the region in there.
 
-Secrets from AWS Secrets Manager: read once, kept in memory, never logged or quoted.
+Secrets of Secrets Manager are read once, kept in memory, never logged or quoted.
 """
 
 import re
 import threading
-from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from crawlfleet.kernel.errors import ConfigError, Problem, StoreUnavailableError
 
@@ -56,13 +55,8 @@ def client(
 ) -> Any:
     """Make a thread-safe client of botocore.
 
-    Args:
-        service: Such as ``ssm``.
-        region: Which one's; None leaves that to the environment, where a function runs.
-        endpoint_url: Where it is; None leaves that to the usual ``AWS_*`` variables.
-        timeout_seconds: For connecting, and for each wait for an answer.
-        attempts: Tries in all, the first one counted.
-        credentials: Of botocore, where not left to the environment.
+    ``region``, ``endpoint_url`` and ``credentials`` are left to the environment by default.
+    ``timeout_seconds`` is for connecting and for each wait for an answer; ``attempts`` counts tries.
     """
     from botocore.config import Config
     from botocore.session import get_session
@@ -98,22 +92,10 @@ WRONG_SETUP: Final = {
 }
 
 
-class SecretsManagerApi(Protocol):
-    """The one call made; any client of ``secretsmanager`` fits."""
-
-    def get_secret_value(self, **arguments: Any) -> Mapping[str, Any]:
-        """GetSecretValue."""
-        ...
-
-
 class Secrets:
-    """Reads secrets by id; threads may share it.
+    """Reads secrets by id, by a client that :func:`client` makes; threads may share it."""
 
-    Args:
-        client: A botocore client with short time-outs, as ``kernel.aws.clients.client`` makes it.
-    """
-
-    def __init__(self, client: SecretsManagerApi) -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
         self._lock = threading.Lock()
         self._values: dict[str, str] = {}

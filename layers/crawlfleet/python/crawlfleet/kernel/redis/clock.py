@@ -28,16 +28,11 @@ def _wall() -> datetime:
 
 
 class ServerClock:
-    """A :class:`~crawlfleet.ports.Clock`; threads share it.
+    """The clock of the fleet; threads share it.
 
     While Redis has never answered it is the machine's own clock; when Redis stops to answer it goes
     on from the last answer. An event loop never waits for the server here: a Redis that hangs would
-    hold all its downloads. The worker's other threads, the heart first, ask often enough.
-
-    Args:
-        connection: The stage's Redis.
-        wall: The machine's clock.
-        steady: Seconds since some moment, on a clock that nobody sets.
+    hold all its downloads. The worker's other threads, the heartbeat first, ask often enough.
     """
 
     def __init__(

@@ -50,17 +50,11 @@ T = TypeVar("T")
 class RedisConnection:
     """Pools of connections to one Redis; threads share it, and a forked child gets its own.
 
-    Args:
-        url: ``redis://`` or ``rediss://`` address; of a cluster ``redis+cluster://`` or
-            ``rediss+cluster://`` and one of its nodes, or a name that leads to any.
-        password: From the secret store, where the address carries none.
-        renew: Asks the secret store again. Called when the server refuses the password, which
-            then has been rotated; what it raises is the caller's to see.
-        connect_seconds: How long opening a connection may take.
-        answer_seconds: How long the server may be silent.
-        lanes_at_once: Lanes that are asked about in one round trip.
-        idle_seconds: A connection that was idle for longer is tried before a call that must not be
-            repeated.
+    ``url`` is ``redis://`` or ``rediss://``; of a cluster ``redis+cluster://`` or
+    ``rediss+cluster://`` and one of its nodes, or a name that leads to any. ``renew`` asks the
+    secret store for the password again when the server refuses it; what it raises is the caller's
+    to see. A connection that was idle for ``idle_seconds`` is tried before a call that must not be
+    repeated.
 
     Raises:
         ConfigError: the address is none.

@@ -1,11 +1,4 @@
-"""Where Redis is, and how a client of one of its servers is opened.
-
-The Lua scripts of ``scripts/``.
-
-One Redis server, and how calls are put to it.
-
-Keys of Redis that belong to the whole fleet.
-"""
+"""One Redis server: its address, the Lua scripts, how calls are put to it, keys of the fleet."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -50,10 +43,7 @@ class Password(CredentialProvider):
 
 
 class Address:
-    """An address as it is configured.
-
-    Attributes:
-        is_cluster: Whether what is there is one node of several.
+    """An address as it is configured; ``is_cluster`` tells whether one node of several is there.
 
     Raises:
         ConfigError: it is none.
@@ -181,10 +171,8 @@ IS_A_CLUSTER: Final = (
 class Server:
     """A Redis that has every key.
 
-    Attributes:
-        client: The driver's.
-        used_at: When it was last heard of. By the wall clock: the monotonic one may stand still
-            while a Lambda is frozen.
+    It was last heard of at ``used_at``, by the wall clock: the monotonic one may stand still while
+    a Lambda is frozen.
     """
 
     def __init__(self, address: Address) -> None:
