@@ -56,7 +56,7 @@ def client(
     """Make a thread-safe client of botocore.
 
     ``region``, ``endpoint_url`` and ``credentials`` are left to the environment by default.
-    ``timeout_seconds`` is for connecting and for each wait for an answer; ``attempts`` counts tries.
+    ``timeout_seconds`` is for connecting, and for each wait for an answer.
     """
     from botocore.config import Config
     from botocore.session import get_session
