@@ -1,4 +1,4 @@
-"""Seeds of two segments, and a lane of a tenant over a seed store."""
+"""Seeds of two segments, and a queue key of a tenant over a seed store."""
 
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ def seeds_of(*numbers: int, segment: Segment = TODAY) -> list[Seed]:
 
 
 class Bed:
-    """A lane of a tenant over a seed store, with the arguments that every call repeats."""
+    """A queue key of a tenant over a seed store, with the arguments that every call repeats."""
 
     def __init__(self, store: MongoSeeds, queue_key: QueueKey, **changes: object) -> None:
         self.store, self.queue_key, self.biz = store, queue_key, a_biz(**changes)

@@ -1,4 +1,4 @@
-"""A process that offers, hands out and works on seeds, to be killed at any moment.
+"""A process that adds, dispatches and works on seeds, to be killed at any moment.
 
 ``python seed_process.py REDIS MONGO TENANT NUMBER``: it tells on standard output what it is about
 to do, and ends when every seed has ended.
@@ -107,9 +107,9 @@ class Process:
     def turn(self) -> None:
         """What the tick and a worker do."""
         now = datetime.now(UTC)
-        report("look after")
+        report("recheck")
         self.ports.recheck(self.queue_key, BIZ, now)
-        report("hand out")
+        report("dispatch")
         self.ports.dispatch(TREE, self.queue_key, BIZ, now)
         report("recover")
         lost = self.store.unqueued(

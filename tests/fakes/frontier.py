@@ -188,7 +188,7 @@ class MemorySeeds:
         return [SeedTotals(segment=segment, **of_segment) for segment, of_segment in newest]
 
     def _of(self, queue_key: QueueKey, biz: Biz) -> dict[str, Seed]:
-        """Get a lane's seeds, without those that were archived long enough ago."""
+        """Get a queue key's seeds, without those that were archived long enough ago."""
         kept = self._kept[queue_key.tenant, queue_key.biz]
         over = self._clock() - timedelta(days=biz.seeds.archive_days)
         for seed_id, seed in list(kept.items()):

@@ -123,7 +123,7 @@ def _is_key(record_id: str) -> bool:
 
 @dataclass(slots=True)
 class _Items:
-    """A lane's items. The right end of ``queued`` is served next."""
+    """A queue key's items. The right end of ``queued`` is served next."""
 
     data: dict[str, bytes] = field(default_factory=dict)
     queued: deque[str] = field(default_factory=deque)

@@ -342,10 +342,10 @@ class MemoryRules:
         self._kept: dict[tuple[str, str, str, str], Rule | Spider] = {}
         self._lock = threading.Lock()
 
-    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
+    def keep_version(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         with self._lock:
             self._kept.setdefault((queue_key.tenant, queue_key.biz, name, rule.version), rule)
 
-    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
+    def get_version(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
         with self._lock:
             return self._kept.get((queue_key.tenant, queue_key.biz, name, version))

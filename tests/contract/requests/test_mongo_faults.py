@@ -98,7 +98,7 @@ def test_rules_schedules_and_numbers_are_errors_in_time(tenant: str) -> None:
     with closed_port() as address, nodes_at(f"mongodb://{address}/", waits=SOON) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         calls: list[Callable[[], object]] = [
-            lambda: MongoRules(nodes).frozen(fleet.queue_key, "detail", "v"),
+            lambda: MongoRules(nodes).get_version(fleet.queue_key, "detail", "v"),
             lambda: MongoSchedules(nodes).due(NOW, 10),
             lambda: MongoCounter(nodes).reserve(tenant, "shop", 1),
         ]

@@ -39,9 +39,9 @@ def queue_key(tenant: str) -> QueueKey:
 def test_a_rule_version_is_read_back_unchanged(
     another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
-    another_process().freeze(queue_key, "detail", RULE)
+    another_process().keep_version(queue_key, "detail", RULE)
 
-    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
+    assert another_process().get_version(queue_key, "detail", RULE.version) == RULE
 
 
 def test_freezing_again_keeps_the_first(
@@ -49,13 +49,13 @@ def test_freezing_again_keeps_the_first(
 ) -> None:
     reworded = Rule(description="other words", items=RULE.items, fields=RULE.fields)
     store = another_process()
-    store.freeze(queue_key, "detail", RULE)
-    store.freeze(queue_key, "detail", RULE)
+    store.keep_version(queue_key, "detail", RULE)
+    store.keep_version(queue_key, "detail", RULE)
 
-    another_process().freeze(queue_key, "detail", reworded)
+    another_process().keep_version(queue_key, "detail", reworded)
 
     assert reworded.version == RULE.version
-    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
+    assert another_process().get_version(queue_key, "detail", RULE.version) == RULE
 
 
 def test_many_may_store_one_rule_version_at_once(
@@ -64,9 +64,9 @@ def test_many_may_store_one_rule_version_at_once(
     stores = [another_process() for _ in range(8)]
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda store: store.freeze(queue_key, "detail", RULE), stores))
+        list(pool.map(lambda store: store.keep_version(queue_key, "detail", RULE), stores))
 
-    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
+    assert another_process().get_version(queue_key, "detail", RULE.version) == RULE
 
 
 def test_versions_names_bizs_and_tenants_are_kept_apart(
@@ -74,16 +74,19 @@ def test_versions_names_bizs_and_tenants_are_kept_apart(
 ) -> None:
     edited = Rule(fields={"title": Field(css="h2")})
     store = another_process()
-    store.freeze(queue_key, "detail", RULE)
-    store.freeze(queue_key, "detail", edited)
+    store.keep_version(queue_key, "detail", RULE)
+    store.keep_version(queue_key, "detail", edited)
 
-    assert store.frozen(queue_key, "detail", edited.version) == edited
-    assert store.frozen(queue_key, "detail", RULE.version) == RULE
-    assert store.frozen(queue_key, "list", RULE.version) is None
-    assert store.frozen(queue_key, "detail", "000000000000") is None
-    assert store.frozen(QueueKey(queue_key.tenant, "news", "main"), "detail", RULE.version) is None
+    assert store.get_version(queue_key, "detail", edited.version) == edited
+    assert store.get_version(queue_key, "detail", RULE.version) == RULE
+    assert store.get_version(queue_key, "list", RULE.version) is None
+    assert store.get_version(queue_key, "detail", "000000000000") is None
     assert (
-        store.frozen(QueueKey(queue_key.tenant + "b", "shop", "main"), "detail", RULE.version)
+        store.get_version(QueueKey(queue_key.tenant, "news", "main"), "detail", RULE.version)
+        is None
+    )
+    assert (
+        store.get_version(QueueKey(queue_key.tenant + "b", "shop", "main"), "detail", RULE.version)
         is None
     )
 
@@ -100,11 +103,11 @@ SPIDER = Spider(
 def test_a_spiders_version_is_read_back_as_a_spider(
     another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
-    another_process().freeze(queue_key, "list", SPIDER)
-    another_process().freeze(queue_key, "detail", RULE)
+    another_process().keep_version(queue_key, "list", SPIDER)
+    another_process().keep_version(queue_key, "detail", RULE)
 
-    assert another_process().frozen(queue_key, "list", SPIDER.version) == SPIDER
-    assert another_process().frozen(queue_key, "detail", RULE.version) == RULE
+    assert another_process().get_version(queue_key, "list", SPIDER.version) == SPIDER
+    assert another_process().get_version(queue_key, "detail", RULE.version) == RULE
 
 
 def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
@@ -112,9 +115,9 @@ def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
 ) -> None:
     rule = Rule(key=("title",), schema=SPIDER.schema, fields=RULE.fields)
 
-    another_process().freeze(queue_key, "detail", rule)
+    another_process().keep_version(queue_key, "detail", rule)
 
-    assert another_process().frozen(queue_key, "detail", rule.version) == rule
+    assert another_process().get_version(queue_key, "detail", rule.version) == rule
     assert rule.version not in {RULE.version, SPIDER.version}
 
 
@@ -122,11 +125,11 @@ def test_a_name_that_was_a_rule_may_become_a_spider(
     another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:
     store = another_process()
-    store.freeze(queue_key, "list", RULE)
-    store.freeze(queue_key, "list", SPIDER)
+    store.keep_version(queue_key, "list", RULE)
+    store.keep_version(queue_key, "list", SPIDER)
 
-    assert store.frozen(queue_key, "list", RULE.version) == RULE
-    assert store.frozen(queue_key, "list", SPIDER.version) == SPIDER
+    assert store.get_version(queue_key, "list", RULE.version) == RULE
+    assert store.get_version(queue_key, "list", SPIDER.version) == SPIDER
 
 
 def test_a_rule_version_from_before_spiders_is_read(mongo_uri: str, queue_key: QueueKey) -> None:
@@ -137,6 +140,6 @@ def test_a_rule_version_from_before_spiders_is_read(mongo_uri: str, queue_key: Q
             {"_id": name, "tenant": queue_key.tenant, "biz": queue_key.biz, "rule": stored}
         )
 
-        found = MongoRules(nodes).frozen(queue_key, "detail", "0123456789ab")
+        found = MongoRules(nodes).get_version(queue_key, "detail", "0123456789ab")
 
     assert found == Rule(items=Selector(css="li"), fields={"title": Field(css="h1", required=True)})

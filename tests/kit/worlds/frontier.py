@@ -43,7 +43,7 @@ class SeedWorld(World):
         self.filter = MemorySeedFilter()
 
     def filter_place(self) -> tuple[QueueKey, str]:
-        """The lane and the segment of now."""
+        """The queue key and the segment of now."""
         return DOCS, segment_of(self.biz.seeds, self.now).name
 
     def set_policy(self, **policy: object) -> None:

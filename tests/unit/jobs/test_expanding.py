@@ -40,7 +40,7 @@ def test_tasks_have_the_rule_version_of_their_job(world):
 
     assert edited.version != job.rule_version
     assert {one.body.rule_version for one in tasks(world)} == {job.rule_version}
-    assert world.rules.frozen(DOCS, "page", job.rule_version) is not None
+    assert world.rules.get_version(DOCS, "page", job.rule_version) is not None
 
 
 def test_a_thousand_urls_become_a_thousand_tasks(world):

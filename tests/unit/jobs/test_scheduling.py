@@ -96,7 +96,7 @@ def test_a_crash_between_the_job_and_the_schedule_is_made_good_by_the_next_tick(
 
 @pytest.mark.parametrize(
     ("port", "call"),
-    [("jobs", "create"), ("jobs", "get"), ("jobs", "count_open"), ("rules", "freeze")],
+    [("jobs", "create"), ("jobs", "get"), ("jobs", "count_open"), ("rules", "keep_version")],
 )
 def test_a_part_that_fails_leaves_the_fire_for_the_next_tick(world, port, call):
     world.put()

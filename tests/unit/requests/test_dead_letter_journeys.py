@@ -36,7 +36,7 @@ def test_a_replay_reads_with_the_rule_as_it_was_unless_reported_otherwise(office
 
     assert office.get(kept).request.body.rule_version == RULE.version
     assert office.get(renewed).request.body.rule_version == NEW.version
-    assert world.rules.frozen(DOCS, "page", NEW.version) == NEW
+    assert world.rules.get_version(DOCS, "page", NEW.version) == NEW
     assert office.get(renewed).timeline[-1].why.endswith(NEW.version)
 
 

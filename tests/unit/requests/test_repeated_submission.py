@@ -177,7 +177,7 @@ def test_a_rule_edited_between_the_tries_changes_nothing(world):
     for receipt in receipts:
         body = world.store.get(DOCS, world.biz, receipt.id).request.body
         assert body.rule_version == RULE.version
-        assert world.rules.frozen(DOCS, "page", body.rule_version) == RULE
+        assert world.rules.get_version(DOCS, "page", body.rule_version) == RULE
 
 
 def test_a_rule_that_is_gone_since_keeps_nothing_from_being_finished(world):

@@ -36,7 +36,7 @@ def test_the_rule_is_stored_with_its_version(world):
     [receipt] = send(world, URL)
 
     body = world.store.get(DOCS, world.biz, receipt.id).request.body
-    assert world.rules.frozen(DOCS, "page", body.rule_version) == world.biz.rules["page"]
+    assert world.rules.get_version(DOCS, "page", body.rule_version) == world.biz.rules["page"]
 
 
 def test_each_entry_of_a_batch_is_answered_in_its_place(world):

@@ -65,7 +65,7 @@ def test_however_tries_crash_and_meet_each_entry_is_stored_once_under_one_id(tri
     assert all(len(given) == 1 for given in known.values())
     for tracked in found:
         body = tracked.request.body
-        assert world.rules.frozen(DOCS, body.rule, body.rule_version) is not None
+        assert world.rules.get_version(DOCS, body.rule, body.rule_version) is not None
 
 
 def test_the_ports_of_a_submission_are_called_no_more_often_than_the_trouble_reaches(world):

@@ -128,7 +128,7 @@ def test_a_dead_letter_that_breaks_the_store_is_left_to_its_lease(world):
         ("queue", "add_phases"),
         ("queue", "finish"),
         ("store", "claim"),
-        ("rules", "frozen"),
+        ("rules", "get_version"),
     ],
 )
 def test_a_call_that_fails_in_a_way_nobody_foresaw_is_made_again(world, port, method):

@@ -149,35 +149,35 @@ NUMBERS = count()
 @given(steps=STEPS)
 def test_both_do_alike_whatever_is_done(nodes, tenant, steps):
     queue_key = QueueKey(tenant, f"b{next(NUMBERS)}", "main")
-    twins = [Bed(MemorySeeds(), queue_key), Bed(MongoSeeds(nodes), queue_key)]
+    beds = [Bed(MemorySeeds(), queue_key), Bed(MongoSeeds(nodes), queue_key)]
     now, given = NOW, 0
 
     for what, numbers, minutes in steps:
         now += timedelta(minutes=minutes)
         ids = range(given + 1, given + 1 + len(numbers))
         given += len(numbers)
-        memory, real = (step(twin, what, numbers, ids, now) for twin in twins)
+        memory, real = (step(bed, what, numbers, ids, now) for bed in beds)
         assert memory == real
-        looks = ((t.find(), t.totals(now), t.overdue(now), t.ready(now)) for t in twins)
+        looks = ((t.find(), t.totals(now), t.overdue(now), t.ready(now)) for t in beds)
         memory, real = looks
         assert memory == real
 
 
-def step(twin: Bed, what: str, numbers: list[int], ids: range, now: datetime) -> object:
-    standing = {seed.id: seed for seed in twin.find()}
+def step(bed: Bed, what: str, numbers: list[int], ids: range, now: datetime) -> object:
+    standing = {seed.id: seed for seed in bed.find()}
     seeds = [standing.get(a_seed(n).id, a_seed(n)) for n in numbers]
     match what:
         case "insert":
-            return twin.insert(*(a_seed(n, due_at=now) for n in numbers))
+            return bed.insert(*(a_seed(n, due_at=now) for n in numbers))
         case "dispatch":
-            return twin.dispatch(*ids, now=now)
+            return bed.dispatch(*ids, now=now)
         case "extend":
-            return twin.store.extend(twin.queue_key, twin.biz, seeds, now + HOUR)
+            return bed.store.extend(bed.queue_key, bed.biz, seeds, now + HOUR)
         case "release":
-            return twin.release(*seeds, now=now)
+            return bed.release(*seeds, now=now)
         case "forget":
-            return twin.forget(*seeds)
-    return twin.ended(*seeds, why="no" if what == "fail" else "", now=now)
+            return bed.forget(*seeds)
+    return bed.ended(*seeds, why="no" if what == "fail" else "", now=now)
 
 
 def test_where_there_is_no_index_by_job_few_open_seeds_are_looked_through_and_many_are_not(

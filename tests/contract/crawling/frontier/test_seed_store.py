@@ -1,4 +1,4 @@
-"""ports.MongoSeeds over memory and a real MongoDB: two nodes, two databases each."""
+"""The store of seeds over memory and a real MongoDB: two nodes, two databases each."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -106,7 +106,7 @@ def test_tenants_and_bizs_are_kept_apart(bed, store, tenant):
     assert bed.find() == [a_seed(1)]
 
 
-# ---- handed out --------------------------------------------------------------------------------
+# ---- dispatched --------------------------------------------------------------------------------
 
 
 def test_the_longest_due_are_dispatched_first_each_as_its_request(bed):
@@ -171,7 +171,7 @@ def test_two_dispatchers_at_once_take_different_seeds(bed):
     assert bed.store.handed(bed.queue_key, bed.biz, 100) == len(handed)
 
 
-# ---- looked after ------------------------------------------------------------------------------
+# ---- rechecked ---------------------------------------------------------------------------------
 
 
 def test_a_dispatched_seed_that_has_not_ended_in_time_is_overdue(bed):

@@ -1,4 +1,4 @@
-"""ports.RedisCoverages over memory and a real Redis."""
+"""Coverage of rules over memory and a real Redis."""
 
 from concurrent.futures import ThreadPoolExecutor
 

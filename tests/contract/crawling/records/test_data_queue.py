@@ -1,4 +1,4 @@
-"""ports.RedisDataQueue over memory and a real Redis: nothing put is lost, whoever dies."""
+"""The data queue over memory and a real Redis: nothing put is lost, whoever dies."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,7 +25,7 @@ backend = backend_over(RedisDataQueue)
 
 @pytest.fixture
 def a_queue(backend):
-    """Open a data queue whose lanes may have so many bytes."""
+    """Open a data queue whose queue keys may have so many bytes."""
     return partial(backend.make, RedisDataQueue)
 
 

@@ -1,4 +1,4 @@
-"""ports.RequestStore: records that have keys of their own, wherever their pages are routed."""
+"""MongoRequestStore: records that have keys of their own, wherever their pages are routed."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

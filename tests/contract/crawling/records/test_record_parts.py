@@ -1,4 +1,4 @@
-"""ports.RequestStore: records of a page that is still being read."""
+"""MongoRequestStore: records of a page that is still being read."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""ports.Visits over memory and a real MongoDB."""
+"""Visits of pages over memory and a real MongoDB."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

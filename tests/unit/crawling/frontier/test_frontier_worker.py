@@ -25,7 +25,7 @@ from tests.kit.worlds.doubles import Failing, Titles
 from tests.kit.worlds.frontier import a_spec, url
 from tests.kit.worlds.memory import DOCS, OTHER, START
 from tests.kit.worlds.worker import work
-from tests.unit.crawling.frontier.sown import (
+from tests.unit.crawling.frontier.found_links import (
     a_claim,
     found,
     linking,

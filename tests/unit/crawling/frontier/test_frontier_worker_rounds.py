@@ -1,4 +1,4 @@
-"""A worker hands out the seeds of lanes that it has met, and the tick those of all."""
+"""A worker dispatches the seeds of queue keys that it has met, and the tick those of all."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.frontier import url
 from tests.kit.worlds.memory import DOCS, OTHER, make_biz, make_tree
 from tests.kit.worlds.worker import work
-from tests.unit.crawling.frontier.sown import a_claim, found, linking, seeds, spied, states
+from tests.unit.crawling.frontier.found_links import a_claim, found, linking, seeds, spied, states
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def submitted(world, *numbers, **facts):
 
 
 def test_a_worker_with_seeds_left_does_not_leave(world):
-    world.pace(dispatch_seeds=600.0)  # it hands out only when about to leave
+    world.pace(dispatch_seeds=600.0)  # it dispatches only when about to leave
     world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
     submitted(world, 1)
 
@@ -61,7 +61,7 @@ def test_a_queue_is_looked_after_while_something_is_met_there(world):
 
 
 def looks(frontier, world, spy):
-    """At how many lanes it is looked, of which nothing is handed out."""
+    """Count the queue keys that are read, of which nothing is dispatched."""
     spy.calls.clear()
     assert frontier.dispatch(world.tree) == 0
     return len({queue_key for queue_key, *_ in spy.of("ready")})
@@ -114,7 +114,7 @@ def test_a_queue_that_cannot_be_served_by_a_worker_stops_no_other(world, broken,
 # ---- by the tick ---------------------------------------------------------------------------------
 
 
-def offered(world):
+def added(world):
     for queue_key in (DOCS, OTHER):
         FrontierClient(world.seeding(), world.clock).add_links(
             queue_key, world.biz, [(a_claim(1, queue_key=queue_key), found(2))]
@@ -128,7 +128,7 @@ def handed(world):
 
 
 def test_the_tick_hands_out_what_is_due_in_every_queue(world):
-    offered(world)
+    added(world)
 
     assert tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0) == 2
     assert handed(world) == {DOCS, OTHER}
@@ -136,7 +136,7 @@ def test_the_tick_hands_out_what_is_due_in_every_queue(world):
 
 @pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
 def test_a_queue_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, served):
-    offered(world)
+    added(world)
 
     assert tend_seeds(faulty(world, broken), world.tree, world.now, lambda: 600.0) == 1
 
@@ -145,14 +145,14 @@ def test_a_queue_that_cannot_be_served_by_the_tick_stops_no_other(world, broken,
 
 
 def test_without_time_left_the_tick_begins_no_queue(world):
-    offered(world)
+    added(world)
 
     assert tend_seeds(world.seeding(), world.tree, world.now, lambda: MARGIN_SECONDS - 1) == 0
     assert handed(world) == set()
 
 
 def test_ticks_that_get_no_further_than_one_queue_come_to_all_of_them(world):
-    offered(world)
+    added(world)
 
     for _ in range(4):
         left = iter([600.0, 0.0])

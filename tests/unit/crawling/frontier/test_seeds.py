@@ -75,7 +75,7 @@ def failed(world: SeedWorld, *numbers: int) -> list[str]:
     return [seed.id for seed in world.kept(SeedState.FAILED)]
 
 
-# ---- offered -----------------------------------------------------------------------------------
+# ---- added -------------------------------------------------------------------------------------
 
 
 def test_each_entry_is_answered_and_errors_name_their_field(api):

@@ -1,4 +1,4 @@
-"""A worker drains the data queues: lane by lane, and no lane's fault is another's."""
+"""A worker drains the data queues one by one, and no queue key's fault is another's."""
 
 import pytest
 

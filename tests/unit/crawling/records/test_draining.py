@@ -48,7 +48,7 @@ class Failing:
 
 
 class World:
-    """One lane, its queue and its store."""
+    """One queue key, its queue and its store."""
 
     def __init__(self):
         generation = Generation(starts_at=NOW, nodes=("main",), databases=("one",))

@@ -42,7 +42,7 @@ def test_a_page_that_is_due_becomes_a_request_by_its_rule_as_it_is_now(place):
     (request,) = place.requests
     assert request.body == Body(url=url(1), rule="page", rule_version=RULE.version, depth=2)
     assert (request.queued_at, request.job) == (START, "recrawl.20260301")
-    assert place.world.rules.frozen(DOCS, "page", RULE.version) == RULE
+    assert place.world.rules.get_version(DOCS, "page", RULE.version) == RULE
     assert place.world.queue.depth(DOCS).queued == 1
     assert place.world.woken == [1]
     assert place.world.ledger().pending == 1
@@ -195,7 +195,9 @@ def test_a_queue_that_cannot_be_served_stops_no_other(place):
 # ---- deaths and faults ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("port", ["put_off", "freeze", "take", "insert", "enqueue", "confirm"])
+@pytest.mark.parametrize(
+    "port", ["put_off", "keep_version", "take", "insert", "enqueue", "confirm"]
+)
 def test_who_is_killed_on_the_way_loses_no_page(place, port):
     """Killed before or after each step, the page is submitted by then or comes again soon."""
     place.know(*range(4))
@@ -221,7 +223,7 @@ def test_who_is_killed_on_the_way_loses_no_page(place, port):
 
     owner, name, calls = {
         "put_off": ("visits", "put_off", 1),
-        "freeze": ("rules", "freeze", 1),
+        "keep_version": ("rules", "keep_version", 1),
         "take": ("ids", "take", 1),
         "insert": ("store", "insert", 1),
         "enqueue": ("queue", "enqueue", 1),
@@ -248,10 +250,10 @@ def test_who_is_killed_on_the_way_loses_no_page(place, port):
         assert here.resubmit() == 0
 
 
-@pytest.mark.parametrize("port", ["insert", "freeze", "take"])
+@pytest.mark.parametrize("port", ["insert", "keep_version", "take"])
 def test_what_could_not_be_stored_comes_again_soon(place, port):
     place.know(1, 2)
-    owner = {"insert": "store", "freeze": "rules", "take": "ids"}[port]
+    owner = {"insert": "store", "keep_version": "rules", "take": "ids"}[port]
     broken = Failing(getattr(place.world, owner), **{port: 1})
 
     assert place.tick(**{owner: broken}) == 0

@@ -355,6 +355,6 @@ def test_an_answer_shows_the_first_ones_and_counts_all():
 def test_memory_and_wire_carry_the_same():
     question = Question(tenant="a", biz="b", rule=RULE, page=PAGE)
     answer = Tried(records=({"a": 1},), problems=(Problem("a", "b"),))
-    twin = MemoryTrials(lambda asked: answer if asked == question else Tried())
+    fake = MemoryTrials(lambda asked: answer if asked == question else Tried())
 
-    assert twin.ask(question) == answer
+    assert fake.ask(question) == answer

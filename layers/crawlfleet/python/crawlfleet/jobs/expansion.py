@@ -293,7 +293,7 @@ class JobExpansion:
         count = min(self.batch, job.size - job.expanded, window(biz.intake))
         self._make_room(tree, queue_key, biz, job, count, now)
         if reader.version == job.rule_version:
-            self.submission.rules.freeze(queue_key, job.rule, reader)
+            self.submission.rules.keep_version(queue_key, job.rule, reader)
         batch = TaskBatch(
             first=job.expanded,
             ids=tuple(self.submission.ids.take(queue_key, biz.id_kind, count)),

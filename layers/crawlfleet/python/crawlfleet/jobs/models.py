@@ -69,7 +69,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         spider: The kept spider it is a run of, ``spider_version`` its version; None without one.
         schedule: The schedule that fired it, at ``fire_at``; None otherwise.
         by: Who started it: ``api``, ``schedule``, ``run_now``, ``event``.
-        rule: What reads its pages, ``rule_version`` frozen for all of its tasks.
+        rule: What reads its pages, ``rule_version`` fixed for all of its tasks.
         start: Its tasks, every place filled; ``size`` how many they are.
         priority: Its tasks' (requests.queue.ageing).
         link: What a worker's way to the site must be like.

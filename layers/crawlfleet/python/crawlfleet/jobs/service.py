@@ -1,7 +1,7 @@
 """Start jobs, and list, get and retry them for clients (SPEC.md C2, D4).
 
 A job is one under its name, however often it is asked for: by a fire of a schedule, by a retried
-call. To start one is to find what it is a run of, check it, freeze its rule, and keep it.
+call. To start one is to find what it is a run of, check it, store its rule version, and keep it.
 """
 
 import time
@@ -277,7 +277,7 @@ class JobStarter:
             raise InvalidRequestError(dict.fromkeys(problems))
         reader = biz.reader(rule)
         assert reader is not None  # noqa: S101  admission has looked
-        self.rules.freeze(queue_key, rule, reader)
+        self.rules.keep_version(queue_key, rule, reader)
         if kept is not None:
             self.spiders.hold(kept, now)
         waits = tree.stage.bidding is not None

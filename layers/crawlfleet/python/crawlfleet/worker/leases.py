@@ -268,7 +268,7 @@ class Leases:
             leased = []
             for claim in claims:
                 body = claim.request.body
-                rule = self._services.rules.frozen(queue_key, body.rule, body.rule_version)
+                rule = self._services.rules.get_version(queue_key, body.rule, body.rule_version)
                 leased.append(LeasedRequest(queue_key, biz, claim, rule, ends_at))
         except Exception:
             self.release(queue_key, biz, claims, "handed back: its rule could not be looked up")

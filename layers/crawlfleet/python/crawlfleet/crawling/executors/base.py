@@ -187,9 +187,7 @@ class Context:
         now: datetime | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self.url = url
-        self.rule = rule
-        self.depth = depth
+        self.url, self.rule, self.depth = url, rule, depth
         self.meta: Mapping[str, Any] = meta or {}
         self.now = now or datetime.now(UTC)
         self._meter = meter or Meter()

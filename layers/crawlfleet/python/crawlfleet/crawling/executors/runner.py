@@ -64,9 +64,7 @@ class SpiderExecutors:
         bounds: PageBounds = PAGE_BOUNDS,
         kept: int = EXECUTORS_KEPT,
     ) -> None:
-        self._registry = registry
-        self._rules = rules
-        self._clock = clock
+        self._registry, self._rules, self._clock = registry, rules, clock
         self._bounds = bounds
         self._kept = kept
         self._executors: OrderedDict[str, Executor[Any]] = OrderedDict()
@@ -135,9 +133,7 @@ class _Bounded:
     """Counts, times and checks what an executor gives of one page."""
 
     def __init__(self, name: str, meter: Meter, bounds: PageBounds) -> None:
-        self._name = name
-        self._bounds = bounds
-        self._meter = meter
+        self._name, self._bounds, self._meter = name, bounds, meter
         self._records = 0
         self._links: set[tuple[str, str]] = set()
         self._skipped = 0
@@ -242,9 +238,7 @@ class Chunks:
         page_of: Callable[[Sequence[bytes]], bytes],
         bad_records: BadRecords,
     ) -> None:
-        self._rules = rules
-        self._rule = rule
-        self._page_of = page_of
+        self._rules, self._rule, self._page_of = rules, rule, page_of
         self.bad = bad_records
 
     def read(

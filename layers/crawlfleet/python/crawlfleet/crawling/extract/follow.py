@@ -65,13 +65,8 @@ class Follower:
         allow: RegexQuery | None,
         deny: RegexQuery | None,
     ) -> None:
-        self._follow = follow
-        self._find = find
-        self._regex = regex
-        self._chain = chain
-        self._meta = meta
-        self._allow = allow
-        self._deny = deny
+        self._follow, self._find, self._regex, self._chain = follow, find, regex, chain
+        self._meta, self._allow, self._deny = meta, allow, deny
         self._rule = follow.rule or ""
 
     def collect(

@@ -66,9 +66,7 @@ class LinkFilter:
         self, follow: Follow, host: str, allow: Search | None, deny: Search | None
     ) -> None:
         self._domains = follow.domains
-        self._host = host
-        self._allow = allow
-        self._deny = deny
+        self._host, self._allow, self._deny = host, allow, deny
         self._known: dict[str, bool] = {}
 
     def refusal(self, url: str, host: str) -> str | None:

@@ -127,10 +127,7 @@ class Transformed:
     __slots__ = ("_chain", "_gathers", "_inner", "_strip")
 
     def __init__(self, inner: Given, chain: Chain, *, gathers: bool, strip: bool) -> None:
-        self._inner = inner
-        self._chain = chain
-        self._gathers = gathers
-        self._strip = strip
+        self._inner, self._chain, self._gathers, self._strip = inner, chain, gathers, strip
 
     def single(self, document: Document, context: Context) -> object:
         """Return the first value, or None."""

@@ -57,10 +57,7 @@ class Values:
         regex: RegexQuery | None,
         of: Callable[[Document, Context], Any] | None,
     ) -> None:
-        self._query = query
-        self._take = take
-        self._regex = regex
-        self._of = of
+        self._query, self._take, self._regex, self._of = query, take, regex, of
 
     def single(self, document: Document, context: Context) -> object:
         """Return the first value, or None."""

@@ -248,7 +248,7 @@ def _store(
     """Store the rule versions, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:
         if reader := biz.reader(name):
-            ports.rules.freeze(queue_key, name, reader)
+            ports.rules.keep_version(queue_key, name, reader)
     ids = frozenset(request.id for request in requests)
     try:
         return ports.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)

@@ -380,9 +380,7 @@ class Drainer:
         clock: Callable[[], datetime],
         batches: int = BATCHES,
     ) -> None:
-        self._processor = processor
-        self._worker = worker
-        self._clock = clock
+        self._processor, self._worker, self._clock = processor, worker, clock
         self._batches = batches
         self._nonce = secrets.token_hex(4)
         self._leases = 0

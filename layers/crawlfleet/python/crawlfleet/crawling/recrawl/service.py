@@ -134,7 +134,7 @@ def _bodies(
             refused.append(InvalidRequestError(body))
     for name in admission.rules:
         if (reader := biz.reader(name)) is not None:
-            ports.rules.freeze(queue_key, name, reader)
+            ports.rules.keep_version(queue_key, name, reader)
     if refused:
         what = f"{len(refused)} known pages of {queue_key.biz} are not read again"
         warn(what, refused[0])

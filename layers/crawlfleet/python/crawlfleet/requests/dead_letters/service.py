@@ -287,7 +287,7 @@ class DeadLetters:
             raise UnknownRuleError(message)
         readers = {name: reader for name in names if (reader := biz.reader(name))}
         for name, reader in readers.items():
-            self.rules.freeze(queue_key, name, reader)
+            self.rules.keep_version(queue_key, name, reader)
         return {name: reader.version for name, reader in readers.items()}
 
     def _serve(

@@ -1,9 +1,9 @@
-"""Idempotency keys and frozen rules, in the control database of the home node (SPEC.md D13).
+"""Idempotency keys and rule versions, in the control database of the home node (SPEC.md D13).
 
 A key carries no time and says nothing about a route, so in the shards it would have to be looked
 for in every generation. The shards of a call's requests differ, too, while its ids must be written
-at once. Rules are frozen on the same node, so nothing is accepted without it anyway: a document has
-the rule as JSON under ``rule``, or the spider under ``spider``.
+at once. Rule versions are there, too, so nothing is accepted without it anyway: a document has the
+rule as JSON under ``rule``, or the spider under ``spider``.
 """
 
 from collections import defaultdict
@@ -157,7 +157,7 @@ class MongoRules:
         self._nodes = nodes
         self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
 
-    def freeze(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
+    def keep_version(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         """Keep this version. No effect when it is kept already."""
         key = (queue_key.tenant, queue_key.biz, name, rule.version)
         if key in self._known:
@@ -170,8 +170,8 @@ class MongoRules:
             )
         self._known[key] = rule
 
-    def frozen(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
-        """Return the rule or spider of that version, or None if it was never frozen."""
+    def get_version(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
+        """Return the rule or spider of that version, or None if it was never stored."""
         key = (queue_key.tenant, queue_key.biz, name, version)
         if key not in self._known:
             with border():

@@ -150,7 +150,7 @@ class Submissions:
                 self.make_room(tree, queue_key, fresh, biz.intake, now)
             for name in admission.rules:
                 if reader := biz.reader(name):
-                    self.rules.freeze(queue_key, name, reader)
+                    self.rules.keep_version(queue_key, name, reader)
             requests = keys.open(bodies, partial(self.ids.take, queue_key, biz.id_kind), now)
             repeatable = frozenset(requests[index].id for index in keys.keyed(requests))
             outcome = self.persist_and_enqueue(

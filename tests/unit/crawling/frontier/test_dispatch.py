@@ -29,7 +29,7 @@ def states(world: SeedWorld) -> list[str]:
     return [seed.state.label for seed in sorted(world.kept(), key=lambda seed: seed.spec.url)]
 
 
-# ---- handed out --------------------------------------------------------------------------------
+# ---- dispatched --------------------------------------------------------------------------------
 
 
 def test_a_seed_becomes_a_request_that_says_so(world):
@@ -44,7 +44,7 @@ def test_a_seed_becomes_a_request_that_says_so(world):
     assert (body.meta, body.headers, body.depth) == ({"a": 1}, {"X-A": "b"}, 3)
     assert body.seed == f"{answer.segment}/{answer.key}"
     assert (tracked.request.job, tracked.request.queued_at) == ("june", world.now)
-    assert world.rules.frozen(DOCS, "page", RULE.version) == RULE
+    assert world.rules.get_version(DOCS, "page", RULE.version) == RULE
     assert world.queue.depth(DOCS).queued == 1
     assert world.woken == [1]
     [seed] = world.kept()
@@ -200,7 +200,7 @@ def test_without_redis_requests_are_stored_and_queued_by_recovery(world):
         world.dispatch(intake=Broken())
 
 
-# ---- looked after ------------------------------------------------------------------------------
+# ---- rechecked ---------------------------------------------------------------------------------
 
 
 def test_nobody_looks_after_seeds_before_their_time_is_up(world):

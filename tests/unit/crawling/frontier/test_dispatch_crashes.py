@@ -43,7 +43,7 @@ def act(world: SeedWorld, what: str, numbers: list[int], **ports: object) -> Non
 @given(steps=st.lists(STEPS, max_size=9), exact=st.booleans())
 def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(steps, exact):
     world = SeedWorld(exact=exact, ahead=6, span=Span.MONTH)
-    offered: set[int] = set()
+    added: set[int] = set()
 
     for what, numbers, at, trouble_kind, seconds, lost in steps:
         trouble = Trouble(
@@ -54,13 +54,13 @@ def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(
         ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
         with suppress(DiedError, StoreUnavailableError):
             act(world, what, numbers, **ports)
-        offered |= set(numbers) if what == "add" else set()
+        added |= set(numbers) if what == "add" else set()
         if lost:
             world.filter.drop(*world.filter_place())
         world.now += timedelta(seconds=seconds)
 
-    # Whoever offered and had no answer offers again; then the platform runs without trouble.
-    world.add(*offered)
+    # Whoever added and had no answer adds again; then the platform runs without trouble.
+    world.add(*added)
     for _ in range(20):
         world.now += timedelta(minutes=61)
         world.look_after()
@@ -68,10 +68,10 @@ def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(
         world.requeue_pending()
         world.work()
 
-    assert Counter(world.done()) == Counter(url(number) for number in offered)
-    assert len(world.requests()) == len(offered)
+    assert Counter(world.done()) == Counter(url(number) for number in added)
+    assert len(world.requests()) == len(added)
     assert {seed.state for seed in world.kept()} <= {SeedState.FINISHED}
-    assert len(world.kept()) == len(offered)
+    assert len(world.kept()) == len(added)
 
 
 def test_the_ports_are_called_no_more_often_than_the_trouble_reaches():
