@@ -132,7 +132,7 @@ def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console
 
 
 def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
-    """How often a benchmark tells that it has got on."""
+    """Print that a benchmark goes on, now and then."""
     more = 1 if with_peers else 0
     return {
         "imports": scale.import_runs,

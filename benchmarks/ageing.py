@@ -1,4 +1,4 @@
-"""Who waits how long under which order of a queue (SPEC.md C4): a simulation of a million tasks.
+"""Simulate how long a million tasks wait under each order of a queue (SPEC.md C4).
 
 One server at a steady rate, tasks of three priorities, and a long burst of urgent ones that is more
 than the server can do. The order is the product's (requests.queue.ageing), the sources' own (their
@@ -46,13 +46,13 @@ AS_WRITTEN: Final = "the sources'"
 ONE_FOR_ZERO: Final = "the sources', 1 for 0"
 STRICT: Final = "strict"
 FIRST_COME: Final = "first come"
-#: How often a run tells that it has got on.
+#: Seconds between two lines of progress.
 STEPS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What was served, in order: which task, when it had been queued, and when it was served."""
+    """The tasks in the order in which they were served, with when each was queued and served."""
 
     task: "array[int]" = field(default_factory=lambda: array("l"))
     queued: "array[float]" = field(default_factory=lambda: array("d"))
@@ -79,7 +79,7 @@ class Returns:
 
     @property
     def due(self) -> float:
-        """When the next one comes back."""
+        """Get when the next task comes back."""
         return self._due[0][0] if self._due else inf
 
     def come(self) -> tuple[float, int]:
@@ -89,7 +89,7 @@ class Returns:
         return due, task
 
     def has(self, task: int, now: float) -> bool:
-        """Whether a task that is served now comes back."""
+        """Check whether a task that is served now comes back."""
         if self._times[task] >= BACK_MOST or self._random.random() >= BACK_PART:
             return False
         self._times[task] += 1
@@ -159,7 +159,7 @@ def run(bench: Bench) -> Found:
 
 
 def trace_of(tasks: int, seed: int = 6) -> Trace:
-    """That many tasks: Poisson arrivals of each priority, with a burst of the urgent ones."""
+    """Make so many tasks: Poisson arrivals of each priority, with a burst of the urgent ones."""
     random = Random(seed)
     rate = rate_of(tasks)
     streams = [(level, share, 0.0, SECONDS) for level, share in STEADY.items()]
@@ -176,7 +176,7 @@ def trace_of(tasks: int, seed: int = 6) -> Trace:
 
 
 def rate_of(tasks: int) -> float:
-    """How many are served in a second, so that about so many come in that time."""
+    """Get the tasks served in a second, at which about as many come in that time."""
     steady, more = sum(STEADY.values()), sum(BURST.values())
     return tasks / SECONDS / (steady + more * (BURST_TO - BURST_FROM))
 

@@ -26,7 +26,7 @@ LARGEST: Final = 1024.0
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """When tasks come, in order, and of which priority."""
+    """The arrivals of tasks, in order, with their priorities."""
 
     at: "array[float]"
     level: "array[int]"

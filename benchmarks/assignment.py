@@ -1,4 +1,4 @@
-"""Which worker gets which job: bidding beside round-robin, random, least-loaded (SPEC.md B2-B6).
+"""Assign jobs by bidding, round-robin, random and least-loaded, and compare (SPEC.md B2-B6).
 
 A simulation, as a hundred workers are not to be had here. Workers, links and sites are made up; who
 may apply, who gets a job, what is learnt of a run and how demands are lowered is decided by the
@@ -14,7 +14,7 @@ what was under way (LOST_PART).
 
 Memory kills under every policy alike. Under bidding it does so where a job is not known yet, or
 takes more than its spider's runs did; the others are killed by it often only because they never
-look at what a job takes or what a worker has left. All are told each machine's true size: bidding
+look at what a job takes or what a worker has left. All know each machine's true size: bidding
 as a reading, the others as the number of jobs that it takes at once.
 
 Bidding only knows what it has learnt: each spider's first runs come with no demand. Readings are
@@ -25,7 +25,7 @@ that were killed placed first or last, and keeps what leaves fewest undone and h
 mean; with too many, workers are killed faster than they end jobs. Least-loaded sees how full
 workers are at this moment, which no real one does.
 
-What counts as waste is told in benchmarks/assignment_waste.py.
+benchmarks/assignment_waste.py explains what counts as waste.
 """
 
 import heapq
@@ -354,7 +354,7 @@ class Simulation:
         task.notes[kind] = noted(said, task.notes.get(kind), now)
 
     def _remaining(self, machine: Machine) -> Remaining:
-        """What its readings say, less what it has won since and they do not show yet."""
+        """Get what its readings say, less what it has won since and they do not show yet."""
         if machine.left_version == machine.version and self._now < machine.left_until:
             return machine.left
         while machine.won and machine.won[0][0] <= self._now - READ_SECONDS:
@@ -383,7 +383,7 @@ class Simulation:
         self._give(task, machine)
 
     def _lower(self, task: Task) -> None:
-        """Nobody has applied in its wait: what the product decides then."""
+        """Decide as the product does when no worker has bid in its wait."""
         since, now = (_EPOCH + timedelta(seconds=at) for at in (task.at, self._now))
         kinds = [kind for kind, note in task.notes.items() if note.lowered == task.times]
         decided = decide(task.notes, task.times, kinds or ["nobody"], since, now, self._terms)

@@ -12,7 +12,7 @@ OTHERS: Final = ("least-loaded", "round-robin", "random")
 
 
 def chooser(policy: str, workers: int, rng: random.Random) -> Choose:
-    """How a policy chooses; so many workers there are, with a slot free or not."""
+    """Make the function by which a policy chooses a worker, with a slot free or not."""
     if policy == "random":
         return rng.choice
     if policy == "round-robin":

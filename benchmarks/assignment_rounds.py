@@ -49,12 +49,12 @@ _Outcomes: TypeAlias = Mapping[tuple[str, str], Sequence[Outcome]]
 
 
 def title_of(trace: str) -> str:
-    """How the rounds of a trace are called among a run's details."""
+    """Get the title of the rounds of a trace among a run's details."""
     return f"assignment, seconds from arrival to end, {trace}"
 
 
 def waiting_of(trace: str) -> str:
-    """How the curves of those that wait are called among a run's details."""
+    """Get the title of the curves of waiting jobs among a run's details."""
     return f"assignment, jobs that wait for a worker, {trace}"
 
 
@@ -135,7 +135,7 @@ def median_of(outcomes: Sequence[Outcome], name: str) -> float:
 
 
 def waiting(found: _Outcomes, trace: str) -> dict[str, list[tuple[float, float]]]:
-    """How many jobs wait for a worker, until none does: the median over the seeds, by policy."""
+    """Count the jobs that wait, until none does: the median over the seeds, by policy."""
     last = max(
         statistics.median(_waits_until(one.waiting) for one in found[trace, policy])
         for policy in POLICIES
@@ -151,7 +151,7 @@ def waiting(found: _Outcomes, trace: str) -> dict[str, list[tuple[float, float]]
 
 
 def _waits_until(noted: Sequence[Sequence[float]]) -> float:
-    """When nobody waits any more, as far as that was noted."""
+    """Get when no job waits any more, as far as that was noted."""
     ends = (later for (_, many), (later, _) in pairwise(noted) if many)
     return max(ends, default=noted[-1][0])
 

@@ -1,4 +1,4 @@
-"""What benchmarks/assignment.py is played on: workers, links, jobs; and what comes of it."""
+"""The scene of benchmarks/assignment.py: workers, links, jobs, and the outcome."""
 
 import math
 import random
@@ -32,7 +32,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Spider(msgspec.Struct, frozen=True, kw_only=True):
-    """What its runs take: each near this; ``seconds`` at full speed, ``requests`` in that."""
+    """The cost of a spider's runs, about: ``seconds`` at full speed, ``requests`` in that."""
 
     name: str
     site: int
@@ -85,11 +85,11 @@ class Machine:
     left_until: float = -1.0
     left_version: int = -1
     declined: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: Jobs at once, where nobody looks at what they take.
+    #: Jobs at once, whatever they take.
     slots: int = 1
 
     def fullness(self) -> float:
-        """How full it is in what it has least of."""
+        """Get the used part of the resource that it has least of."""
         memory, cpu, bandwidth = (
             sum(task.memory for task in self.tasks) / self.memory,
             sum(task.cpu for task in self.tasks) / self.cpu,
@@ -114,7 +114,7 @@ class Scene:
     tasks: list[Task]
 
     def rates(self, machine: Machine) -> Iterator[tuple[Task, float]]:
-        """How fast each of a worker's jobs advances, over its full speed."""
+        """Get how fast each of a worker's jobs advances, over its full speed."""
         cpu = sum(task.cpu for task in machine.tasks)
         bandwidth = sum(task.bandwidth for task in machine.tasks)
         by_cpu = min(1.0, machine.cpu / cpu) if cpu else 1.0
@@ -128,7 +128,7 @@ class Scene:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one run of a policy.
+    """The outcome of one run of a policy.
 
     Attributes:
         makespan: Seconds from the first arrival to the last end.
@@ -225,7 +225,7 @@ def _a_spider(rng: random.Random, number: int, links: Sequence[Sequence[Link]]) 
 
 
 def _arrivals(trace: str, jobs: int, span: float, rng: random.Random) -> list[float]:
-    """When jobs come: evenly by chance; in bursts; along a day with a heavy tail of batches."""
+    """Draw when jobs come: evenly; in bursts; along a day with a heavy tail of batches."""
     if trace == "steady":
         return sorted(rng.uniform(0, span) for _ in range(jobs))
     if trace == "bursts":

@@ -1,4 +1,4 @@
-"""What benchmarks/assignment.py counts as waste: memory of workers over time, in byte seconds.
+"""Count the waste of benchmarks/assignment.py: memory of workers over time, in byte seconds.
 
 Memory is what workers are paid by, held by a job for as long as it is on one, and what ends a
 worker that has too little. What there is of it at a moment is one of four things: what a job needs,
@@ -96,7 +96,7 @@ class Waste:
 
 
 class _Free:
-    """What a worker has free."""
+    """The free resources of a worker."""
 
     __slots__ = ("bandwidth", "cpu", "memory", "region")
 

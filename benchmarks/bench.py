@@ -1,4 +1,4 @@
-"""What every benchmark is given, and how it asks others to do their side of the work."""
+"""The environment of every benchmark, and the processes that do a side of its work."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class BenchError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the run's own servers listen."""
+    """The addresses of the run's own servers."""
 
     redis: str
     mongo: str
@@ -55,7 +55,7 @@ class Bench:
     tick: Callable[[str], None]
 
     def variables(self, **more: str) -> dict[str, str]:
-        """What a child process is told."""
+        """Get the variables of a child process."""
         return {
             "BENCH_REDIS": self.addresses.redis,
             "BENCH_MONGO": self.addresses.mongo,
@@ -65,7 +65,7 @@ class Bench:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What a benchmark found: figures for ``latest.json``, details for ``details.json``.
+    """The results of a benchmark: figures for ``latest.json``, details for ``details.json``.
 
     ``notes`` are what has to be said beside a figure.
     """
@@ -94,7 +94,7 @@ def ask(command: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a child process finds: ours, those, and where our code is."""
+    """Make the environment of a child process: ours, those variables, and the path of our code."""
     path = [str(ROOT / "layers/crawlfleet/python"), str(ROOT)]
     return {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(path)}
 

@@ -51,7 +51,7 @@ def bars(title: str, sides: Mapping[str, Sequence[float]]) -> str:
 
 
 def curves(title: str, ways: Mapping[str, Mapping[str, Curve]]) -> str:
-    """Which part of each was done at some moments, a line each, in the order that is told below."""
+    """Draw which part of each was done at some moments, a line each, in the order given below."""
     reported, lines = [], []
     for way, found in ways.items():
         for hosts, points in found.items():
@@ -80,7 +80,7 @@ def _short(value: float) -> str:
 
 
 def traces(burst: Mapping[str, Any]) -> Iterator[str]:
-    """What was still to be done, who was there to do it, and how fast they were, over time."""
+    """Draw the open requests, the workers and their speed over time."""
     points: list[Mapping[str, float]] = burst["points"]
     last = points[-1]["at"]
     moments = [last * n / MOMENTS for n in range(MOMENTS + 1)]
@@ -113,7 +113,7 @@ def waiting(title: str, orders: Mapping[str, Curve]) -> str:
 
 
 def part_at(points: Curve, moment: float) -> float:
-    """What a curve of (seconds, part) has come to at a moment.
+    """Get the value of a curve of (seconds, part) at a moment.
 
     >>> part_at([(0, 0.0), (10, 0.5), (20, 1.0)], 15)
     0.5

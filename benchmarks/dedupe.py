@@ -1,4 +1,4 @@
-"""What it costs to know a URL again: our filter beside a SET of fingerprints, as scrapy-redis has.
+"""Measure a filter of known URLs beside a SET of fingerprints, as scrapy-redis has.
 
 A SET answers and adds by one command a URL; ours looks, and adds what it does not know. Both are
 asked in batches of 1,000, and make their fingerprints of canonical URLs: 16 bytes of BLAKE2b, and
@@ -125,7 +125,7 @@ def _rate(ask: Callable[[Sequence[bytes]], int], urls: Sequence[bytes]) -> tuple
 
 
 def _keys_a_second() -> float:
-    """How fast keys are made of URLs as they stand on pages, canonical form and all."""
+    """Measure how fast keys are made of URLs as they stand on pages, canonical form and all."""
     urls = [
         f"https://Example.org/a/../library/page?id={n}&utm_source=x#top" for n in range(_WRITTEN)
     ]
@@ -136,5 +136,5 @@ def _keys_a_second() -> float:
 
 
 def _used(watcher: "redis.Redis") -> int:
-    """What Redis holds of data: its keys, one by one, as buffers of clients come and go."""
+    """Measure the memory of Redis's data, key by key, as buffers of clients come and go."""
     return sum(int(watcher.memory_usage(key, samples=0) or 0) for key in watcher.scan_iter())

@@ -146,7 +146,7 @@ def _rates(count: int, seconds: float, cpu: float) -> dict[str, float]:
 
 
 def _check(parts: BenchParts, job: Job | None, size: int) -> None:
-    """Each task once, by a sum of the fingerprints of all URLs, and the ledger as many."""
+    """Check that each task is there once, by the sum of all fingerprints, and the ledger too."""
     if job is None or (job.state, job.expanded) != (JobState.RUNNING, size):
         raise BenchError(f"the job is not expanded: {job}")
     biz = parts.config.current().bizs[TENANT][BIZ]
@@ -183,7 +183,7 @@ def _stored(parts: BenchParts) -> Iterator[str]:
 
 
 def rss_mb(status: Path = _STATUS) -> float:
-    """What this process takes of memory now; 0 where the system does not tell."""
+    """Get this process's memory; 0 where the system does not say."""
     if not status.exists():
         return 0.0
     lines = status.read_text().splitlines()

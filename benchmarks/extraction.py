@@ -1,4 +1,4 @@
-"""What a rule costs beside the bare parser doing the same: ``python -m benchmarks.extraction``.
+"""Measure a rule beside the bare parser doing the same: ``python -m benchmarks.extraction``.
 
 Pages as pydoc writes them, in three sizes; both sides give equal records, else the run fails. They
 take turns, and a figure is the ratio of their best rounds in CPU seconds.
@@ -126,7 +126,7 @@ def _bare(tree: LexborHTMLParser) -> dict[str, object]:
 
 
 def _bare_links(tree: LexborHTMLParser) -> list[str]:
-    """What one writes who is in a hurry: joined, and kept if on this host."""
+    """Extract links with the least code: joined, and kept if on this host."""
     found: dict[str, None] = {}
     for node in tree.css("a[href]"):
         url = urljoin(_URL, node.attributes["href"] or "").partition("#")[0]

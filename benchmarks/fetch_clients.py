@@ -1,10 +1,10 @@
-"""Which HTTP client the fetch loop stands on, and on which event loop: measured side by side.
+"""Compare HTTP clients and event loops for the fetch loop, side by side.
 
 Part of ``python -m benchmarks``, or ``python -m benchmarks.fetch_clients [--pages N] [--rounds N]``
 alone, whose ``PEERS_PYTHON`` may name an interpreter that has the clients which ours has not; those
 that neither has are left out there, with a line that says so. All download the same pages of the
-same local site, which runs in a process of its own, by turns and in a process each; what counts is
-pages per CPU second of the client.
+same local site, which runs in a process of its own, one after another and in a process each; the
+figure is pages per CPU second of the client.
 """
 
 import argparse
@@ -38,11 +38,11 @@ CLIENTS: Final = (
 OURS: Final = ("aiohttp", "ours")
 #: Different pages of the site.
 _SITE_PAGES: Final = 300
-#: No client takes longer for one turn.
-_TURN_SECONDS: Final = 300
+#: No client takes longer for one round.
+_ROUND_SECONDS: Final = 300
 
-#: Each client's turns.
-Turns = dict[str, list[dict[str, float]]]
+#: Each client's rounds.
+Rounds = dict[str, list[dict[str, float]]]
 
 
 def clients_of(*, with_peers: bool) -> tuple[str, ...]:
@@ -58,16 +58,16 @@ def run(bench: Bench) -> Found:
     """
     clients = clients_of(with_peers=bench.peers is not None)
     with running_site(bench.scale.pages) as site:
-        turns = measure(
+        rounds = measure(
             site,
             bench.scale.client_pages,
             bench.scale.client_rounds,
             clients,
             lambda client: bench.tick(f"fetching, {client}"),
         )
-    if absent := [client for client in clients if client not in turns]:
+    if absent := [client for client in clients if client not in rounds]:
         raise BenchError(f"these are not installed: {', '.join(absent)}")
-    rates = {client: per_cpu(each) for client, each in turns.items()}
+    rates = {client: per_cpu(each) for client, each in rounds.items()}
     figures = {"fetch_vs_aiohttp": ratio(rates["ours"], rates["aiohttp"])}
     if bench.peers is not None:
         figures |= {
@@ -81,51 +81,51 @@ def run(bench: Bench) -> Found:
 
 def measure(
     site: Site, pages: int, rounds: int, clients: Sequence[str], announce: Callable[[str], None]
-) -> Turns:
-    """Every client's turns, one a round, each client first in turn; none of those that are missing.
+) -> Rounds:
+    """Measure every client in rounds, another client first each time; skip those that are missing.
 
-    ``tell`` is told of each turn, and why a client is left out.
+    ``announce`` gets a line for each round, and why a client is left out.
     """
     urls = site.urls(pages)
-    turns: Turns = {}
+    measured: Rounds = {}
     missing: set[str] = set()
     for number in range(rounds):
         for client in rotated(clients, number):
             if client in missing:
                 continue
-            found = _turn(client, urls)
+            found = _round(client, urls)
             if "missing" in found:
                 missing.add(client)
                 announce(f"{client}: left out, {found['missing']}")
                 continue
             if found["pages"] != pages:
                 raise BenchError(f"{client} downloaded {found['pages']} pages of {pages}")
-            turns.setdefault(client, []).append(found)
+            measured.setdefault(client, []).append(found)
             announce(client)
-    sizes = {client: {turn["bytes"] for turn in each} for client, each in turns.items()}
+    sizes = {client: {one["bytes"] for one in each} for client, each in measured.items()}
     if len(set().union(*sizes.values())) != 1:
         raise BenchError(f"the clients did not all download the same: {sizes}")
-    return turns
+    return measured
 
 
-def per_cpu(turns: list[dict[str, float]]) -> list[float]:
-    """Pages per CPU second of each turn."""
-    return [turn["pages"] / turn["cpu"] for turn in turns]
+def per_cpu(rounds: list[dict[str, float]]) -> list[float]:
+    """Get the pages per CPU second of each round."""
+    return [one["pages"] / one["cpu"] for one in rounds]
 
 
-def medians(turns: list[dict[str, float]]) -> dict[str, float]:
-    """What a client's turns come to."""
-    rates = per_cpu(turns)
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """Get the medians of a client's runs."""
+    rates = per_cpu(rounds)
     return {
         "pages_per_cpu_second": statistics.median(rates),
         "least": min(rates),
         "most": max(rates),
-        "pages_per_second": statistics.median(turn["pages"] / turn["seconds"] for turn in turns),
+        "pages_per_second": statistics.median(one["pages"] / one["seconds"] for one in rounds),
     }
 
 
-def _turn(client: str, urls: list[str]) -> dict[str, Any]:
-    """One turn, on our own interpreter, or on the peers' where ours has not got the client."""
+def _round(client: str, urls: list[str]) -> dict[str, Any]:
+    """Run one round, on our own interpreter, or on the peers' where ours lacks the client."""
     found: dict[str, Any] = {}
     pythons = dict.fromkeys((sys.executable, os.environ.get(ENV_PEERS)))
     for python in filter(None, pythons):
@@ -135,7 +135,7 @@ def _turn(client: str, urls: list[str]) -> dict[str, Any]:
             input="\n".join(urls),
             capture_output=True,
             text=True,
-            timeout=_TURN_SECONDS,
+            timeout=_ROUND_SECONDS,
             check=False,
         )
         found = answer_in(done.stdout, done.stderr, client)
@@ -172,8 +172,8 @@ def main() -> int:
             f"{given.pages:,} pages of {site.mean_bytes / 1_000:.0f} KB, {given.rounds} rounds; "
             f"the site alone answers {site.pages_per_second(given.pages):,.0f} a second"
         )
-        turns = measure(site, given.pages, given.rounds, CLIENTS, console.print)
-        show({client: medians(each) for client, each in turns.items()}, console)
+        rounds = measure(site, given.pages, given.rounds, CLIENTS, console.print)
+        show({client: medians(each) for client, each in rounds.items()}, console)
     return 0
 
 

@@ -38,7 +38,7 @@ class Figure:
         return "" if self.above is None else f"> {self.above:g}"
 
     def reached(self, value: float) -> bool | None:
-        """Whether the value is within the bound; None where there is no bound."""
+        """Check whether the value is within the bound; None where there is no bound."""
         if not self.target:
             return None
         return (
@@ -101,7 +101,7 @@ FIGURES: Final = (
     ),
     Figure(
         key="politeness_vs_fifo",
-        meaning="until all small hosts are done beside a large one: plain queue / turns, parking",
+        meaning="until all small hosts are done beside a large one: plain queue / slots, deferral",
         above=1,
     ),
     Figure(
@@ -201,7 +201,7 @@ FIGURES: Final = (
     Figure(key="recovery_leases_worst_s", meaning="the same, the worst round", below=15),
     Figure(
         key="recovery_all_s",
-        meaning="half of the workers killed: until all that they held is done, median",
+        meaning="half of the workers killed: until all that they had leased is done, median",
         below=60,
     ),
     Figure(key="recovery_all_worst_s", meaning="the same, the worst round", below=60),
@@ -323,5 +323,5 @@ def _rounded(value: float | None) -> float | None:
 
 
 def verdict(figure: Figure, value: float) -> str:
-    """What the table says of a value."""
+    """Get the table's verdict on a value."""
     return {True: "reached", False: "MISSED", None: ""}[figure.reached(value)]

@@ -26,7 +26,7 @@ _NAMES: Final = tuple(f"library/page{number}.html" for number in range(500))
 
 
 class Floor:
-    """What any design with a durable copy has to do: insert, then LPUSH."""
+    """The least that any design with a durable copy has to do: insert, then LPUSH."""
 
     def __init__(self, bench: Bench) -> None:
         self._mongo = pymongo.MongoClient[dict[str, Any]](bench.addresses.mongo)

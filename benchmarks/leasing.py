@@ -1,4 +1,4 @@
-"""What it costs to lease from a queue with priorities, beside the script that knew none.
+"""Measure leasing from a queue with priorities, beside the script that knew none.
 
 The queue is kept at its length: what is leased is replaced, which is not timed.
 """
@@ -42,7 +42,7 @@ KINDS: Final[dict[str, tuple[int, timedelta]]] = {
 
 
 def lengths(scale: Scale) -> tuple[int, ...]:
-    """How long the queues are."""
+    """Get the lengths of the queues."""
     return tuple(sorted({1_000, scale.queue_entries, scale.stored_requests}))
 
 
@@ -124,7 +124,7 @@ class _Queue:
 
 
 def _before() -> Script:
-    """That script, beside the prelude that it had."""
+    """Load that script, with the prelude of its time."""
     script = Script("requests/queue/redis/lease")
     prelude = files("crawlfleet").joinpath("kernel", "redis", "lua", "prelude.lua")
     script.source = prelude.read_bytes() + _BEFORE.read_bytes()

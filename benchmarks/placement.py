@@ -31,7 +31,7 @@ PER_SECOND: Final = 4.0
 #: A connection that nobody uses for so long is closed by the site. It is Apache's default of 5 s at
 #: one page a second, four times as fast, so that it does not take four times as long.
 IDLE_SECONDS: Final = 5.0 / PER_SECOND
-#: Asked for this, the site tells how many connections and pages it has had so far.
+#: Asked for this, the site answers with how many connections and pages it has had so far.
 COUNTS_PATH: Final = b"/.counts"
 _PAGE: Final = answer_of(b"<html><title>a page</title><body>of a polite host</body></html>")
 

@@ -1,7 +1,7 @@
-"""Many small hosts and a large one in one queue: who waits for whom (SPEC.md H3).
+"""Crawl many small hosts and a large one from one queue, and see who waits (SPEC.md H3).
 
 A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
-so are the sites and the workers' event loops; who gets a turn is decided by the product's policy
+so are the sites and the workers' event loops; slots are granted by the product's policy
 (crawling/politeness/lua, through the tests' fake of it), and where a request
 waits by their fake of the queue. Beside it: the same workers on a plain queue, where who has taken
 a request waits with it until its host may be asked. Both ask no host for more than its rate.
@@ -50,7 +50,7 @@ _LEASE: Final = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How many hosts with how many requests each, beside one with so many."""
+    """So many hosts with so many requests each, beside one with so many."""
 
     small_hosts: int
     each: int
@@ -65,13 +65,13 @@ class Plan:
 
     @property
     def least_seconds(self) -> float:
-        """What the large host takes at its rate, were it alone."""
+        """Get how long the large host takes at its rate, were it alone."""
         return (self.large - 1) * interval_of(LIMITS)
 
 
 @dataclass(slots=True)
 class Curve:
-    """When requests were done, those of small hosts and the large one's apart."""
+    """The moments at which requests were done, those of small hosts and the large one's apart."""
 
     small: list[float] = field(default_factory=list)
     large: list[float] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Curve:
 
     @property
     def done(self) -> int:
-        """How many are done."""
+        """Count the requests that are done."""
         return len(self.small) + len(self.large)
 
     def points(self) -> dict[str, list[tuple[float, float]]]:
@@ -98,7 +98,7 @@ def run(bench: Bench) -> Found:
         large=bench.scale.large_host_requests,
     )
     deferred = slots_and_deferral(plan)
-    bench.tick("politeness, turns and parking")
+    bench.tick("politeness, slots and deferral")
     plain = plain_queue(plan)
     bench.tick("politeness, plain queue")
     total = plan.small_hosts * plan.each + plan.large
@@ -118,7 +118,7 @@ def run(bench: Bench) -> Found:
         },
         details={
             "politeness, requests done (simulated)": {
-                "turns and parking": deferred.points(),
+                "slots and deferral": deferred.points(),
                 "plain queue": plain.points(),
             }
         },
@@ -130,10 +130,10 @@ def plain_queue(plan: Plan) -> Curve:
     """Whoever has taken a request waits with it until its host may be asked."""
     curve, interval = Curve(), interval_of(LIMITS)
     free = [0.0] * (WORKERS * FLEET.concurrency)
-    turns: dict[str, float] = defaultdict(float)
+    slots: dict[str, float] = defaultdict(float)
     for host in plan.hosts():
-        start = max(free[0], turns[host])
-        turns[host] = start + interval
+        start = max(free[0], slots[host])
+        slots[host] = start + interval
         ended = start + answer_seconds(host)
         heapq.heapreplace(free, ended)
         curve.did(host, ended)
@@ -141,7 +141,7 @@ def plain_queue(plan: Plan) -> Curve:
 
 
 def slots_and_deferral(plan: Plan) -> Curve:
-    """As the product does it: a request without a turn waits in its host's own list."""
+    """Crawl as the product does: a request without a slot waits in its host's own list."""
     world = _World(plan.hosts())
     workers = [_Worker(world, f"w-{number}") for number in range(WORKERS)]
     for worker in workers:
@@ -151,7 +151,7 @@ def slots_and_deferral(plan: Plan) -> Curve:
 
 
 def answer_seconds(host: str) -> float:
-    """How long a host takes to answer, always the same."""
+    """Get how long a host takes to answer, always the same."""
     quickest, slowest = ANSWERS
     return random.Random(host).uniform(quickest, slowest)
 
@@ -188,7 +188,7 @@ class _World:
 
 
 class _Worker:
-    """The leases, turns and permits of a worker (worker.leases), without the pages."""
+    """The leases, slots and permits of a worker (worker.leases), without the pages."""
 
     def __init__(self, world: _World, name: str) -> None:
         self._world = world
@@ -197,7 +197,7 @@ class _Worker:
         self._slots = FLEET.concurrency
         self._ready: deque[tuple[str, str, Entry]] = deque()
         self._blocked: dict[str, deque[tuple[str, str, Entry]]] = defaultdict(deque)
-        #: By host: what has a turn or is under way, what is under way, and what may be.
+        #: By host: requests with a slot or in flight, those in flight, and the permits.
         self._busy: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._permits: dict[str, int] = {}

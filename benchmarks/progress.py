@@ -23,7 +23,7 @@ def part(
 ) -> Iterator[Callable[[int, str], None]]:
     """Show a part of ``total`` steps while it is done.
 
-    What it gives is to be told how many steps are done, and what is done now, if that is known.
+    Its value is called with how many steps are done, and what is done now, if that is known.
     """
     if console.is_terminal:
         columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn())

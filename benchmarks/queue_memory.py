@@ -1,4 +1,4 @@
-"""What a queued request takes of Redis."""
+"""Measure the memory of a queued request in Redis."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ BATCH: Final = 1_000
 
 
 def run(bench: Bench) -> Found:
-    """Queue many requests, by their true ids, and look at what Redis holds more."""
+    """Queue many requests, by their true ids, and measure how much Redis grows."""
     bench.addresses.clear()
     parts = BenchParts(bench.addresses, tree_of(), "router")
     with redis.Redis.from_url(bench.addresses.redis) as client:

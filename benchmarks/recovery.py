@@ -1,4 +1,4 @@
-"""What is left when things are killed: how long a recovery takes, and what chaos costs.
+"""Measure recoveries after kills, and what chaos costs.
 
 Half of the workers are killed at once on a slow site; then a run of chaos on the same servers. They
 are the benchmark's own, as they are killed too.

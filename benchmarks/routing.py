@@ -64,7 +64,7 @@ def batch(urls: list[str]) -> dict[str, Any]:
 
 
 def offers(urls: list[str]) -> dict[str, Any]:
-    """Many pages offered as seeds in one event: each is crawled once."""
+    """Make an event that adds many pages as seeds: each is crawled once."""
     entries = [{"url": url, "rule": "page"} for url in urls]
     return event("POST", f"/v1/{BIZ}/seeds", msgspec.json.encode({"seeds": entries}).decode())
 

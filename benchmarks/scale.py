@@ -1,4 +1,4 @@
-"""How much of everything: the full run, and the smoke run that only shows that each step works."""
+"""The sizes of the full run, and of the smoke run that only shows that each step works."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -131,7 +131,7 @@ def _biz(plan: float) -> Biz:
 
 
 class _Burst:
-    """Submits, ticks and looks, each at its own pace."""
+    """Submit, tick and sample, each at its own interval."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Burst:
         self.points: list[Point] = []
 
     def run(self) -> Trace:
-        """All of it, within a bounded time."""
+        """Run all of it, within a bounded time."""
         with self._redis, self._mongo, ThreadPoolExecutor(2) as pool:
             self._began = time.monotonic()
             parts = [pool.submit(self._submit), pool.submit(self._clocks)]
@@ -226,9 +226,9 @@ class _Burst:
             time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - self._began - at)))
 
     def _look(self, at: float) -> tuple[Point, int] | None:
-        """What is to be seen now, and how many environments are busy; None where a part is silent.
+        """Sample the state, and how many environments are busy; None where a part is silent.
 
-        What is done is for the truth to say: the index may not have heard of it until leases end.
+        MongoDB says what is done: Redis may not know of it until leases end.
         """
         now, submitted = datetime.now(UTC), self._submitted
         found = self._cloud.status()["functions"][names.function_name(STAGE, names.CONSUMER)]
@@ -259,7 +259,7 @@ class _Burst:
             raise BenchError(f"scaling: of {len(self._urls)} requests the states are {states}")
 
     def _unfinished(self) -> str:
-        """Where everything is, when a run is given up."""
+        """List where everything is, when a run is given up."""
         cloud = self._cloud
         functions = cloud.status()["functions"]
         busy = ", ".join(f"{name} {found['busy']}" for name, found in functions.items())
@@ -273,5 +273,5 @@ class _Burst:
             self._tick(f"scaling, {point.workers} workers")
 
 
-#: How often a run tells that it has got on.
+#: Seconds between two lines of progress.
 STEPS: Final = 10

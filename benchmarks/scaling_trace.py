@@ -1,4 +1,4 @@
-"""What was seen of a burst from outside, a look a second, and what is not as it must be in it."""
+"""Trace a burst from outside, a sample a second, and find the faults in it."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Patience:
-    """When a run is given up: a slow machine is late, but only what does not get on is lost.
+    """The limits after which a run is given up: slow is only late, standing still is lost.
 
     Args:
         requests: How many there are to be done.
@@ -53,7 +53,7 @@ class Patience:
     _most: tuple[int, int] = (0, 0)
 
     def sees(self, point: Point) -> None:
-        """What the latest look has shown."""
+        """Add the latest sample."""
         reached = point.submitted, point.done
         if reached > self._most:
             self.moved_at, self._most = point.at, reached
@@ -61,16 +61,16 @@ class Patience:
             self.done_at = min(self.done_at, point.at)
 
     def is_out(self, at: float) -> bool:
-        """Whether that is so."""
+        """Check whether that is so."""
         stuck_at, home_at = self.moved_at + self.stuck_seconds, self.done_at + self.home_seconds
         return at > min(self.latest_seconds, stuck_at, home_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What was seen of a burst of so many with such a plan, until ``ended``.
+    """The samples of a burst of so many with such a plan, until ``ended``.
 
-    ``left`` tells where everything is, where something was not as it must be at the end.
+    ``left`` says where everything is, where there is a fault at the end.
     """
 
     requests: int
@@ -97,7 +97,7 @@ class Trace:
         return max(0.0, last - self.seconds) + LOOK_SECONDS
 
     def faults(self, ceiling: int) -> list[str]:
-        """What is not as it must be; whether it was in time is a figure's to say.
+        """Find the faults; whether it was in time is a figure's to say.
 
         ``ceiling`` is how many workers the stage may have.
         """

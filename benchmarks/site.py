@@ -31,15 +31,15 @@ class Site:
     mean_bytes: float
 
     def urls(self, count: int) -> list[str]:
-        """That many different addresses of its pages."""
+        """Make so many different addresses of its pages."""
         return distinct(f"http://{LOOPBACK}:{self.port}/", self.names, count)
 
     def pages_per_second(self, count: int) -> float:
-        """How fast it answers somebody who does nothing with the answers."""
+        """Measure how fast it answers a client that does nothing with the answers."""
         return asyncio.run(_rate(self.port, self.names, count))
 
     def cpu_seconds(self) -> float:
-        """What its server has used since it was started."""
+        """Get the CPU seconds that its server has used since it was started."""
         with urlopen(f"http://{LOOPBACK}:{self.port}{CPU_PATH.decode()}", timeout=10) as answer:
             return float(answer.read())
 

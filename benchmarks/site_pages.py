@@ -68,7 +68,7 @@ def chosen(documents: Iterable[tuple[str, str]], count: int) -> dict[str, str]:
 
 
 def with_index(pages: dict[str, str]) -> dict[str, str]:
-    """Each page with links to all of them."""
+    """Add links to all pages to each page."""
     lines = "".join(f'<li><a href="{n}.html">{escape(n)}</a></li>\n' for n in pages)
     index = f"<nav><ul>\n{lines}</ul></nav>\n"
     return {name: text.replace("<body>", f"<body>{index}", 1) for name, text in pages.items()}

@@ -14,7 +14,7 @@ from infra.local.parts import LOOPBACK
 
 _END: Final = b"\r\n\r\n"
 NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-#: Asked for this, the server tells the CPU seconds that it has used.
+#: Asked for this, the server answers with the CPU seconds that it has used.
 CPU_PATH: Final = b"/.cpu"
 
 

@@ -1,4 +1,4 @@
-"""What is shown and kept of a run."""
+"""Show and keep the results of a run."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a run has left unfinished, and where each of it is: for whoever looks for the reason.
+"""Find the requests that a run has left unfinished, and where each of them is.
 
 Read beside the product, as whoever wants to know what it has lost cannot ask it. MongoDB is the
 truth; Redis is seen in one moment. What is open in the one and nowhere in the other is what nobody
@@ -24,23 +24,23 @@ from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_ke
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.routing import all_shards
 
-#: How many requests are told with all that befell them, of each state and place.
+#: Requests of each state and place that are listed with all that happened to them.
 LIVES: Final = 3
 #: Requests that are not final are looked at up to this number.
 MOST: Final = 100_000
-#: A server that does not answer by then has nothing to tell.
+#: A server that does not answer by then has nothing to say.
 _PATIENCE_SECONDS: Final = 10.0
 
 
 class Lease(NamedTuple):
-    """Whose, and for how many seconds more; below 0 it has ended."""
+    """A lease's worker and its seconds to go; below 0 it has ended."""
 
     worker: str
     seconds: float
 
 
 class Index(NamedTuple):
-    """A lane's entries in Redis, by the id of the request, and who has beaten how long ago."""
+    """A queue's entries in Redis, by the id of the request, and who has beaten how long ago."""
 
     queued: Counter[RequestId]
     deferred: Counter[RequestId]
@@ -49,7 +49,7 @@ class Index(NamedTuple):
     beats: dict[str, float]
 
     def place_of(self, an_id: RequestId) -> str:
-        """Where a request is, in words."""
+        """Describe where a request is."""
         places = [
             *(["queued"] if self.queued[an_id] else []),
             *(["waits for its host"] if self.deferred[an_id] else []),
@@ -67,12 +67,12 @@ class Index(NamedTuple):
 def unfinished(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
     """States by number, what is open by state and place, some lives, leases by owner, who beats.
 
-    A server that does not answer is told as that.
+    A server that does not answer is listed as that.
     """
     try:
         return _reported(mongo_uri, redis_url, queue_key, biz)
     except (pymongo.errors.PyMongoError, redis.RedisError) as error:
-        return f"what is left cannot be told: {type(error).__name__}: {error}"
+        return f"what is left is unknown: {type(error).__name__}: {error}"
 
 
 def _reported(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> str:
@@ -103,7 +103,7 @@ def _reported(mongo_uri: str, redis_url: str, queue_key: QueueKey, biz: Biz) -> 
 def states_of(
     mongo: "pymongo.MongoClient[dict[str, Any]]", queue_key: QueueKey, biz: Biz
 ) -> Counter[int]:
-    """How many requests there are in the truth, by state."""
+    """Count the requests in MongoDB by state."""
     states: Counter[int] = Counter()
     for collection in _collections(mongo, queue_key, biz):
         for found in collection.aggregate([{"$group": {"_id": "$flag", "n": {"$sum": 1}}}]):
@@ -112,7 +112,7 @@ def states_of(
 
 
 def index_of(client: redis.Redis, queue_key: QueueKey) -> Index:
-    """The lane's entries, all seen in one moment."""
+    """Read the queue's entries, all in one moment."""
     keys, fleet = redis_keys(queue_key), fleet_keys()
     places = [text(name).decode() for name in client.hkeys(keys.parked) if name != b"*"]
     with client.pipeline(transaction=True) as pipe:
@@ -144,7 +144,7 @@ def lines_of(
     index: Index,
     now: datetime,
 ) -> Iterator[str]:
-    """What was found, a line each; ``still`` are the open requests as MongoDB has them."""
+    """Format the findings, a line each; ``still`` are the open requests as MongoDB has them."""
     reported = ", ".join(f"{count} {State(flag).label}" for flag, count in sorted(states.items()))
     yield f"in MongoDB: {reported or 'nothing'}"
     leases = [lease for held in index.leases.values() for lease in held]

@@ -1,4 +1,4 @@
-"""What a process has used, as one line of JSON: the answer of every crawling side.
+"""Print what a process has used, as one line of JSON: the answer of every crawling side.
 
 Used by the peers' scripts too: nothing but the standard library.
 """

@@ -1,4 +1,4 @@
-"""The consumer in a process of its own: it works until idle, then tells what that took.
+"""The consumer in a process of its own: it works until idle, then prints what that took.
 
 ``python -m benchmarks.worker [NAME]``, with the tree in ``BENCH_TREE`` and the servers in
 ``BENCH_REDIS`` and ``BENCH_MONGO``. One that has a name says that it is ready, and begins when it

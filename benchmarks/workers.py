@@ -56,7 +56,7 @@ class Round:
 
     @property
     def cores(self) -> dict[str, float]:
-        """How many cores each part kept busy."""
+        """Get how many cores each part kept busy."""
         return {part: spent / self.seconds for part, spent in self.cpu.items()}
 
 
@@ -88,7 +88,7 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """What kind of site."""
+        """Name the kind of site."""
         return f"a site {self.delay * 1000:.0f} ms away" if self.delay else "a site at once"
 
     @property
@@ -110,7 +110,7 @@ class Compared:
 
     @property
     def limit(self) -> str:
-        """What two workers were held up by."""
+        """Name what held two workers up."""
         return limit_of(self._typical.cores, os.cpu_count() or 1, workers=2)
 
     def rates(self) -> dict[str, list[float]]:
@@ -151,7 +151,7 @@ def _compared(bench: Bench, delay: float, requests: int) -> Compared:
 
 
 def limit_of(cores: Mapping[str, float], available: int, *, workers: int) -> str:
-    """What of a crawl was used up, in words, by how many cores each part kept busy.
+    """Name what a crawl used up, by how many cores each part kept busy.
 
     >>> used = {"workers": 1.4, "site": 0.2, "mongodb": 0.3, "redis": 0.05, "others": 0.0}
     >>> limit_of(used, 2, workers=2)

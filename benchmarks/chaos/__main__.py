@@ -17,7 +17,7 @@ from benchmarks.chaos.kinds import MEANING, Kind
 from benchmarks.chaos.runs import Plan, Report, Servers, run, servers
 from benchmarks.progress import part
 
-#: One harm to so many requests, unless told otherwise: as in the tests.
+#: One harm to so many requests, unless set otherwise: as in the tests.
 REQUESTS_A_HARM: Final = 350
 #: Requests of one round when the time decides: each round has servers that others have used.
 ROUND_REQUESTS: Final = 20_000

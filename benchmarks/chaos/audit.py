@@ -16,12 +16,12 @@ from crawlfleet.requests.models import Ledger
 
 #: Downloads repeated for no good reason, over the submissions.
 MOST_REPEATED: Final = 0.001
-#: Findings of one sort that are told one by one.
+#: Findings of one sort that are listed one by one.
 _REPORTED: Final = 5
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found. ``problems`` is empty when all is well."""
+    """The findings of an audit; ``problems`` is empty when all is well."""
 
     lost: int
     stored_twice: int
@@ -56,14 +56,14 @@ def _times_done(request: Mapping[str, object]) -> int:
 
 
 def _records(truth: Truth, accepted: Mapping[RequestId, int]) -> tuple[list[str], list[str]]:
-    """What is missing of what the pages have, and what is there beyond it, by the items' names."""
+    """Find missing and surplus records, by the items' names."""
     wanted = Counter(name for page in accepted.values() for name in names_on(page))
     found = Counter(str(record["fields"].get("name")) for record in truth.records())
     return list((wanted - found).elements()), list((found - wanted).elements())
 
 
 def _ledgers(parts: ChaosParts, accepted: int, in_job: int) -> Iterator[str]:
-    """Each way of counting, of the biz and of the job: all was submitted, all is done."""
+    """Check each count, of the biz and of the job: all was submitted, all is done."""
     world = parts.world
     for job, count in ((None, accepted), (JOB, in_job)):
         exact = Ledger(submitted=count, done=count)

@@ -1,6 +1,6 @@
 """Consumers, one process an invocation, born of a nursery that has everything imported already.
 
-``python -m benchmarks.chaos.consumer`` reads orders and tells what became of them, in lines of
+``python -m benchmarks.chaos.consumer`` reads orders and answers with their outcomes, in lines of
 JSON. It forks a child for each invocation, sends the signals it is asked to send, and reaps: as it
 is the parent of them all, a signal never meets somebody else's process. When its input closes all
 are killed.

@@ -34,7 +34,7 @@ _END_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What is in store for the next consumer; the id of an earlier one makes it that one's twin."""
+    """The fate of the next consumer; the id of an earlier one makes two workers of one id."""
 
     worker: str | None = None
     armed: Armed | None = None
@@ -66,8 +66,8 @@ class Fleet:
         world: Where they work.
         size: How many are kept alive until :meth:`dismiss`; 0 leaves it to the product's waking.
         most: How many there may be at all, as Lambda's concurrency bounds it.
-        on_loss: Is told the worker's id as soon as one was killed, or stands still for long.
-        log: Where they tell what goes wrong.
+        on_loss: Gets the worker's id as soon as one was killed, or stands still for long.
+        log: Gets what goes wrong.
     """
 
     world: World
@@ -126,7 +126,7 @@ class Fleet:
                 self._invoke()
 
     def wake(self, count: int) -> None:
-        """What the product's waker does; beyond the bound Lambda would throttle."""
+        """Wake as the product does; beyond the bound Lambda would throttle."""
         with self._changed:
             for _ in range(count):
                 if len(self._members) + len(self._awaited) < self.most:
@@ -148,7 +148,7 @@ class Fleet:
             return [member for member in self._members.values() if not member.frozen]
 
     def somebody_is_armed(self) -> bool:
-        """Whether one is still to die at a step: it lives, or is to be born."""
+        """Check whether a consumer is still to die at a step, alive or yet to start."""
         with self._changed:
             coming = [fate.armed for fate in self.fates] + list(self._awaited)
             return any([*coming, *(member.armed for member in self._members.values())])

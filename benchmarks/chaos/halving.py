@@ -1,4 +1,4 @@
-"""How long a recovery is: half of the workers are killed at once, and the others are on their own.
+"""Measure a recovery: half of the workers are killed at once, and the others are on their own.
 
 No scheduler ticks here and nobody is started anew: what is measured is what the survivors do.
 """

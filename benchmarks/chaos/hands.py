@@ -1,4 +1,4 @@
-"""What was in a worker's hands when it was killed: only that may be downloaded again."""
+"""Note the pages that a killed worker had leased: only these may be downloaded again."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -46,7 +46,7 @@ ITEMS: Final = Rule(items=Selector(css="li"), fields={"name": Field(css="b")})
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run's servers are, and the configuration that all of its processes have."""
+    """The addresses of a run's servers, and the configuration of all of its processes."""
 
     redis: str
     mongo: str
@@ -59,7 +59,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def queue_key(self) -> QueueKey:
-        """The run's lane."""
+        """The run's queue key."""
         return QueueKey(self.tenant, BIZ, self.biz.queue)
 
     @property
@@ -97,7 +97,7 @@ def tree_of(tenant: str, fleet: FleetLimits) -> Tree:
 
 
 def _nowhere(_: object) -> None:
-    """Nobody is told."""
+    """Notify nobody."""
 
 
 class ChaosParts(Parts):
@@ -107,7 +107,7 @@ class ChaosParts(Parts):
         world: Where everything is.
         service: The function.
         wake: Starts so many consumers; without it a wake-up goes nowhere.
-        tell: Is told what goes wrong without being fatal: there is much of that here.
+        tell: Gets what goes wrong without being fatal: there is much of that here.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ChaosParts(Parts):
 
     @cached_property
     def limit(self) -> ConcurrencyLimit:
-        """What Lambda would allow is the run's to say: it throttles by itself."""
+        """Ignore Lambda's limit: the run throttles by itself."""
         return UnboundLimit(self.world.tree.stage.fleet.max_consumers)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The site's pages: small, each one different, each with records that can be told beforehand."""
+"""The site's pages: small, each one different, each with records that are known beforehand."""
 
 from typing import Final
 
@@ -9,12 +9,12 @@ _DIGITS: Final = 8
 
 
 def path_of(run: str, number: int) -> str:
-    """Where a page is on the site; ``run`` keeps the runs of one site apart."""
+    """Get the path of a page on the site; ``run`` keeps the runs of one site apart."""
     return f"/{run}/{number}"
 
 
 def names_on(number: int) -> list[str]:
-    """What the page's records hold, in their order.
+    """Get the names of the page's records, in their order.
 
     >>> names_on(4)
     ['item 4-0', 'item 4-1']

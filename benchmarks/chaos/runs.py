@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 0.2
 STUCK_SECONDS: Final = 120.0
 #: How long consumers may take to end when all is done, and queues to be empty.
 END_SECONDS: Final = 60.0
-#: Of pages downloaded again without a reason, so many are told with all that befell them.
+#: Of pages downloaded again without a reason, so many are listed with all that happened to them.
 _REPORTED_LIVES: Final = 40
 #: Harm is done until so much of the work is done; the rest shows that all of it is got over.
 HARMFUL_PART: Final = 0.95
@@ -42,7 +42,7 @@ HARMFUL_PART: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run is. ``seed`` decides which harm befalls whom, in which order."""
+    """The plan of a run; ``seed`` decides which harm hits which worker, and in which order."""
 
     requests: int
     harms: int
@@ -60,13 +60,13 @@ class Plan:
     window: int | None = None
 
     def again(self) -> str:
-        """How to repeat it."""
+        """Get the command that repeats it."""
         kinds = "" if self.kinds == tuple(Kind) else f' KINDS="{" ".join(self.kinds)}"'
         return f"make chaos SEED={self.seed} REQUESTS={self.requests} HARMS={self.harms}{kinds}"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The report of a run."""
 
     seed: int
     again: str
@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What runs are on, one after another."""
+    """The servers that runs use, one after another."""
 
     redis: RedisServer
     mongo: MongoServer
@@ -134,7 +134,7 @@ def run(
     log: Path | None = None,
     before_audit: Callable[[Truth], None] = lambda _: None,
 ) -> Report:
-    """Do one run. ``progress`` gets what is done and the latest harm, ``log`` all that is told.
+    """Do one run. ``progress`` gets what is done and the latest harm, ``log`` every line.
 
     ``before_audit`` is for who wants to see that the audit finds what is wrong.
     """
@@ -161,7 +161,7 @@ def run(
 
 @contextmanager
 def _without_metrics() -> Iterator[None]:
-    """Keep the schedulers' metrics, lines on standard output, from between what a run tells."""
+    """Keep the schedulers' metrics, lines on standard output, out of a run's own lines."""
     before = os.environ.get(METRICS_DISABLED_ENV)
     os.environ[METRICS_DISABLED_ENV] = "true"
     try:

@@ -23,7 +23,7 @@ class Site:
         return f"http://{LOOPBACK}:{self.port}{path_of(run, number)}"
 
     def hits(self, run: str) -> dict[int, int]:
-        """How often each page of a run was asked for."""
+        """Get how often each page of a run was asked for."""
         return {int(number): count for number, count in self._ask(f"/hits/{run}").items()}
 
     def pause(self, seconds: float) -> None:

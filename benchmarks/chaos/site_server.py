@@ -1,4 +1,4 @@
-"""The site: counts what it is asked for, and answers after a pause if it is told to.
+"""The site: count what it is asked for, and answer after a pause if one is set.
 
 ``python -m benchmarks.chaos.site_server`` prints its port and serves until its input closes. Beside
 the pages there are ``/hits/RUN``, how often each page of a run was asked for, and
@@ -19,7 +19,7 @@ _END: Final = b"\r\n\r\n"
 
 
 class Pages:
-    """What the site knows: its pause, and the hits of each run by the number of the page."""
+    """The state of the site: its pause, and the hits of each run by the number of the page."""
 
     def __init__(self) -> None:
         self.pause_seconds = 0.0

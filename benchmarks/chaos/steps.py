@@ -22,7 +22,7 @@ from crawlfleet.requests.queue.redis.queue import RedisQueue
 
 
 class Step(StrEnum):
-    """Where a consumer dies."""
+    """The steps at which a consumer dies."""
 
     AFTER_LEASE = "after-lease"
     AFTER_CLAIM = "after-claim"

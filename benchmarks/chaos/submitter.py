@@ -1,4 +1,4 @@
-"""Who submits: batch after batch, each repeated under its key until it is accepted, and after."""
+"""Submit batch after batch, each repeated under its key until it is accepted, and after."""
 
 import threading
 from collections.abc import Callable
@@ -17,7 +17,7 @@ BATCH: Final = 100
 JOB: Final = "every-other"
 #: One batch of so many is sent again although it was accepted: an answer that got lost.
 _SENT_AGAIN: Final = 10
-#: Between two looks at whether there is room, and before a refused batch is repeated.
+#: Seconds between two checks for room, and before a refused batch is repeated.
 PAUSE_SECONDS: Final = 0.1
 
 
@@ -32,7 +32,7 @@ class Submitter:
         done: How many are done.
         dice: Decides which batches are sent again.
         wake: What the product's waker does.
-        tell: Is told what was refused.
+        tell: Gets what was refused.
         last: Whether the last batch may be sent: there is work for as long as harm is to be done.
     """
 

@@ -1,4 +1,4 @@
-"""What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
+"""Read a run's requests from MongoDB, beside the product: none of its code judges itself."""
 
 import time
 from collections import Counter
@@ -31,7 +31,7 @@ def page_of(document: dict[str, Any]) -> int:
 
 
 def ends_with(log: Sequence[Mapping[str, Any]], workers: AbstractSet[str]) -> int:
-    """How often, in a timeline, one of these workers owned the request and others went on with it.
+    """Count, in a timeline, how often one of these workers lost the request to others.
 
     >>> lived = [(State.LEASED, "w1"), (State.PENDING, "w2"), (State.LEASED, "w2")]
     >>> log = [{"flag": flag, "by": by} for flag, by in [*lived, (State.DONE, "w2")]]
@@ -67,13 +67,13 @@ class Truth:
             self.shards.append((database[name], database[f"{name}_records"]))
 
     def done(self) -> int:
-        """How many requests are done."""
+        """Count the requests that are done."""
         return sum(
             collection.count_documents({"flag": int(State.DONE)}) for collection, _ in self.shards
         )
 
     def leased(self) -> dict[str, int]:
-        """How many requests each worker owns."""
+        """Count the requests that each worker owns."""
         held: dict[str, int] = {}
         for found in self._find({"flag": int(State.LEASED)}, ["worker"]):
             held[found["worker"]] = held.get(found["worker"], 0) + 1
@@ -85,7 +85,7 @@ class Truth:
         return [page_of(found) for found in self._find(query, ["data"])]
 
     def undone(self, pages: AbstractSet[int]) -> int:
-        """How many of these pages' requests are not done."""
+        """Count these pages' requests that are not done."""
         open_ones = {"flag": {"$ne": int(State.DONE)}}
         return sum(page_of(found) in pages for found in self._find(open_ones, ["data"]))
 
@@ -111,7 +111,7 @@ class Truth:
         return "unknown"
 
     def ended_in(self, workers: AbstractSet[str], pages: AbstractSet[int]) -> Counter[int]:
-        """How often the requests of these pages were owned by one of these, and not dealt with."""
+        """Count how often requests of these pages were owned by one of these and not finished."""
         return Counter(
             {
                 page: ends_with(found.get("log", ()), workers)

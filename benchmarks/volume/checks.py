@@ -24,7 +24,7 @@ MODULI: Final = (2_147_483_647, 1_000_000_007)
 
 
 class Fingerprint(msgspec.Struct):
-    """What is left of many ids.
+    """A fingerprint of many ids.
 
     >>> one, other = Fingerprint(), Fingerprint()
     >>> one.add([1, 2**40]); other.add([2**40, 1])
@@ -82,7 +82,7 @@ def audit_of(router: Router) -> Ledger:
 
 
 def problems_of_ledger(ledger: Ledger, accepted: int) -> list[str]:
-    """What is wrong with a ledger when all is done.
+    """Find the problems of a ledger when all is done.
 
     >>> problems_of_ledger(Ledger(submitted=2, done=2), 2)
     []
@@ -100,7 +100,7 @@ def problems_of_ledger(ledger: Ledger, accepted: int) -> list[str]:
 
 
 def problems_of_ids(mongo: pymongo.MongoClient[dict[str, Any]], accepted: Fingerprint) -> list[str]:
-    """Whether what is done, and what has a record, is what was accepted."""
+    """Check that the requests that are done, and have a record, are those accepted."""
     found = []
     for reported, field, part in (("done", "_id", "requests"), ("recorded", "_id.r", "records")):
         there = stored(mongo, field, part)
@@ -119,7 +119,7 @@ def problems_of_one(router: Router, an_id: str) -> list[str]:
 
 
 def problems_of_queue(router: Router) -> list[str]:
-    """Whether Redis has forgotten what is done."""
+    """Check that Redis has forgotten what is done."""
     depth = router.parts.queue.depth(QUEUE_KEY)
     if depth.queued or depth.leased or depth.delayed:
         return [f"the queue is not empty: {depth}"]

@@ -21,7 +21,7 @@ _END_SECONDS: Final = 20.0
 
 
 def begin() -> Task:
-    """What this process is told; from here on it ends with the run, however the run ends."""
+    """Read this process's task; from here on it ends with the run, however the run ends."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     return msgspec.json.decode(os.environ[ENV_TASK], type=Task)
@@ -79,7 +79,7 @@ class Children:
 
     @property
     def running(self) -> bool:
-        """Whether one of them still works.
+        """Check whether one of them still works.
 
         Raises:
             BenchError: one has failed; quotes what it said.
@@ -91,7 +91,7 @@ class Children:
         return any(process.poll() is None for process in self._processes)
 
     def answers(self) -> list[dict[str, Any]]:
-        """What each has to say, once they have ended."""
+        """Get the answer of each, once they have ended."""
         return [self._answer(number) for number in range(len(self._processes))]
 
     def _answer(self, number: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is asked of a full backlog: look-ups, lists, totals, and the rounds that recover."""
+"""Ask a full backlog: look-ups, lists, totals, and the rounds that recover."""
 
 import random
 import time
@@ -82,9 +82,9 @@ def recover_once(router: Router) -> int:
     """A round of recovery, as the scheduler does it; how many it has queued again.
 
     Raises:
-        BenchError: it was another's turn.
+        BenchError: another holder has the lock.
     """
-    # A turn comes every 20 seconds; nobody else takes any now.
+    # The lock is due every 20 seconds; nobody else acquires it now.
     router.parts.redis.client.delete(fleet_keys("fleet").turns)
     started = time.monotonic()
     done = open_recovery(router.parts).recover(

@@ -1,4 +1,4 @@
-"""What the servers hold and use: looked at again and again while the run goes on."""
+"""Sample what the servers hold and use while the run goes on."""
 
 import os
 import shutil
@@ -108,7 +108,7 @@ class Meters:
         )
 
     def sizes(self) -> dict[str, int]:
-        """What each collection and each of its indexes takes of the disk, in bytes."""
+        """Get the size of each collection and of its indexes on disk, in bytes."""
         found: dict[str, int] = {}
         for part in ("requests", "records"):
             for collection in collections(self._mongo, part):
@@ -121,7 +121,7 @@ class Meters:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files in a folder take of the disk; those that go meanwhile take nothing."""
+    """Sum the files in a folder; those that go meanwhile count nothing."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,4 @@
-"""What the site answers: one small page for every address, and a robots.txt that allows all."""
+"""The site's answers: one small page for every address, and a robots.txt that allows all."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What a run is: how many requests, by how many processes, on what they run, what it may cost."""
+"""The plan of a run: how many requests and processes, on what they run, what it may cost."""
 
 from typing import Final
 
@@ -48,12 +48,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disk_bytes(self) -> int:
-        """What has to be free before it starts."""
+        """Get the bytes of disk that have to be free before it starts."""
         return self.requests * DISK_BYTES_EACH + DISK_SPARE_BYTES
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes of memory."""
+        """Get the bytes of memory that it takes."""
         return int(self.cache_gb * 1e9) + MEMORY_BYTES + self.requests * MEMORY_BYTES_EACH
 
     @property
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def look_seconds(self) -> float:
-        """How often the servers are looked at: some hundred times in a run, whatever its length."""
+        """Get the time between two samples of the servers: some hundred in a run of any length."""
         return min(10.0, max(0.25, self.requests / 1_000_000))
 
     def part(self, number: int) -> range:
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return range(first, last)
 
     def samples_of_batch(self, size: int) -> int:
-        """How many ids of a batch are kept, to be looked for."""
+        """Get how many ids of a batch are kept, to be looked for."""
         return max(1, min(size, self.samples * size // self.requests))
 
     def url(self, number: int) -> str:
@@ -101,7 +101,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process of the run is told."""
+    """The task of a process of the run."""
 
     plan: Plan
     redis: str
@@ -109,5 +109,5 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> Addresses:
-        """Where the servers listen."""
+        """Get the addresses of the servers."""
         return Addresses(redis=self.redis, mongo=self.mongo)

@@ -1,4 +1,4 @@
-"""What a run has found, for people and for programs: figures, charts, and what an hour holds."""
+"""Report a run, for people and for programs: figures, charts, and what an hour holds."""
 
 import os
 from bisect import bisect_right
@@ -85,7 +85,7 @@ def document(result: Result) -> dict[str, Any]:
 
 
 def sentence(result: Result) -> str:
-    """What one hour holds, and who used the machine for it."""
+    """Say what one hour holds, and which part used the machine for it."""
     submit, drain = result.phase("submit"), result.phase("drain")
     used = {
         part: submit.cpu.get(part, 0.0) + drain.cpu.get(part, 0.0)
@@ -190,7 +190,7 @@ def look_at(looks: Sequence[Look], moment: float) -> Look:
 
 
 def between(looks: Sequence[Look], value: Callable[[Look], int], start: float, end: float) -> float:
-    """How much was done a second between two moments, from look to look."""
+    """Get how much was done a second between two moments, from sample to sample."""
     first, last = look_at(looks, start), look_at(looks, end)
     if last.seconds <= first.seconds:
         return 0.0

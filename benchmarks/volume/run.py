@@ -32,7 +32,7 @@ _TTL_LOOK_SECONDS: Final = 1
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """What one phase took: seconds, and CPU seconds of each part."""
+    """The cost of one phase: seconds, and CPU seconds of each part."""
 
     name: str
     requests: int
@@ -46,12 +46,12 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cores(self) -> dict[str, float]:
-        """How many cores each part kept busy."""
+        """Get how many cores each part kept busy."""
         return {part: spent / self.seconds for part, spent in self.cpu.items()}
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What a run has found. ``problems`` is empty where nothing was lost."""
+    """The result of a run; ``problems`` is empty where nothing was lost."""
 
     plan: Plan
     phases: list[Phase] = []
@@ -74,7 +74,7 @@ class Result(msgspec.Struct, kw_only=True):
         return next(phase for phase in self.phases if phase.name == name)
 
 
-#: Is told of a phase how much of it is done.
+#: Called with a phase and how much of it is done.
 Progress = Callable[[str, int, int], None]
 
 

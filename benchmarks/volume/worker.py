@@ -50,7 +50,7 @@ class LocalFetcher:
         hop_guard: HopGuard | None = None,
         fetch_context: FetchContext = NO_FETCH_CONTEXT,
     ) -> Page:
-        """See ports.Fetcher."""
+        """Download as the fetcher does, from memory."""
         del limits, fetch_context
         if hop_guard is not None:
             await hop_guard(body.url)

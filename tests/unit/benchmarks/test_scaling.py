@@ -68,10 +68,10 @@ def test_a_run_that_was_given_up_says_after_what_and_what_is_left():
 
 
 def test_a_run_of_which_nothing_was_to_be_seen_says_so():
-    found = trace(ended="given up after 150 s", left="what is left cannot be told")
+    found = trace(ended="given up after 150 s", left="what is left is unknown")
 
     assert ["150 s" in fault for fault in found.faults(CEILING)] == [True]
-    assert found.table().splitlines()[1:] == ["what is left cannot be told"]
+    assert found.table().splitlines()[1:] == ["what is left is unknown"]
 
 
 def patience() -> Patience:
