@@ -49,7 +49,7 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SSM")
 
 
 class UnknownPlaceError(ConfigError):
-    """Where the stage is cannot be told; nothing is wrong with what was to be put there."""
+    """The address of the stage is unknown; nothing is wrong with what was to be put there."""
 
 
 def stage_client(
@@ -59,7 +59,7 @@ def stage_client(
     environ: Mapping[str, str] | None = None,
     start: Path | None = None,
 ) -> SsmApi:
-    """A client of the stage's Parameter Store, patient enough for its ration of writes.
+    """Open a client of the stage's Parameter Store, patient enough for its ration of writes.
 
     The address comes from the usual ``AWS_*`` variables; that of the local stage, unless they name
     one, from the file that `crawlfleet up` writes: in ``state``, the folder it was told to use, or
@@ -149,7 +149,7 @@ def validate_folder(
 
 
 def reader_check() -> ReaderCheck:
-    """The check of rules and spiders; the first one brings in the parsers.
+    """Return the check of rules and spiders; the first one brings in the parsers.
 
     Raises:
         ConfigError: the environment's names of Scrapy packages are none.
@@ -330,7 +330,7 @@ def _warn_of_resolvers(documents: Mapping[str, str]) -> None:
 def _distinguished(
     problems: tuple[Problem, ...], documents: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """The problems, and of those in documents that the folder lacks, how to be rid of them."""
+    """Add to problems of documents that the folder lacks how to remove those."""
     for problem in problems:
         document, inside, _ = problem.field.partition(": ")
         if inside and document not in documents and shape_of(document) is not None:
@@ -350,7 +350,7 @@ def _sound_folder(folder: Path) -> dict[str, str]:
 def _differences(
     stored: Mapping[str, str], wanted: Mapping[str, str], stage: str, folder: str
 ) -> Iterator[str]:
-    """A unified diff, document by document, in the spelling that people write."""
+    """Yield a unified diff, document by document, in the spelling that people write."""
     for path in sorted(stored.keys() | wanted.keys()):
         before, after = stored.get(path), wanted.get(path)
         if before is not None and after is not None and compact(before) == compact(after):

@@ -1,4 +1,4 @@
-"""A folder of YAML files as documents of the config centre, and back.
+"""Read a folder of YAML files as documents of the config centre, and write it.
 
 YAML, because rules are written by people and want comments; the runtime never sees it. What is read
 here becomes JSON, and the JSON is what the runtime's reader decodes. So that nothing changes on the
@@ -166,7 +166,7 @@ def _expected(file: Path, path: str) -> str:
 
 
 def _is_begun(folder: Path) -> bool:
-    """Whether somebody has begun to lay out documents here, though all may be wrong as yet."""
+    """Tell whether a layout of documents was begun here, though all may be wrong as yet."""
     return _has_stage(folder) or any((folder / n).is_dir() for n in (CONFIG_TENANTS, CONFIG_BIZS))
 
 
@@ -175,7 +175,7 @@ def _has_stage(folder: Path) -> bool:
 
 
 def _another_folder(folder: Path) -> Problem:
-    """What to say of a folder with files and no document: which of its folders was meant."""
+    """Name the problem of a folder without documents, and the folder that may be meant."""
     there = [each for each in sorted(folder.iterdir()) if each.is_dir() and _has_stage(each)]
     said = "has no stage.yaml, so it is the configuration of no stage"
     if there:
@@ -184,7 +184,7 @@ def _another_folder(folder: Path) -> Problem:
 
 
 def read_file(file: Path) -> str:
-    """One file as compact JSON.
+    """Read one file as compact JSON.
 
     Raises:
         ValueError: it is too large, no UTF-8, no YAML, or holds what JSON cannot.
@@ -227,7 +227,7 @@ def render(text: str) -> str:
 
 
 def file_of(folder: Path, path: str) -> Path:
-    """The file that holds a document: the one there is, or ``.yaml``."""
+    """Return the file of a document: the one there is, or ``.yaml``."""
     for suffix in SUFFIXES:
         file = folder / f"{path}{suffix}"
         if file.exists():

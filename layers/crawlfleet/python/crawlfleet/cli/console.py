@@ -1,4 +1,4 @@
-"""The manners of all commands: options that they share, times, JSON, tables, lists, progress.
+"""Share options, times, JSON, tables, lists and progress between commands.
 
 Texts from the web or from a server are shown without their control characters: they must not steer
 a terminal. Rich is imported only where something is drawn.
@@ -87,7 +87,7 @@ def with_api(*arguments: str) -> Callable[[Callable[..., int]], Callable[..., in
 
 
 def moment_from(text: str | None, field: str = "since") -> str | datetime | None:
-    """A moment: an age such as ``15m``, or a time as the API takes it.
+    """Parse a moment: an age such as ``15m``, or a time as the API takes it.
 
     >>> moment_from("2026-01-31T08:00:00Z")
     '2026-01-31T08:00:00Z'
@@ -149,7 +149,7 @@ def note(message: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things.
+    """Write a number of things.
 
     >>> counted(1, "document"), counted(2_000, "document")
     ('1 document', '2,000 documents')
@@ -158,7 +158,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text with control characters (but new lines and tabs) made visible.
+    r"""Make control characters (but new lines and tabs) visible.
 
     >>> print(printable("a" + chr(27) + "[31mb"))
     a\x1b[31mb
@@ -172,7 +172,7 @@ def printable(text: str) -> str:
 
 
 def moment(value: datetime | None) -> str:
-    """A time as people compare it: UTC, to the millisecond where it has any."""
+    """Write a time in UTC, to the millisecond where it has any."""
     if value is None:
         return "-"
     text = value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
@@ -180,7 +180,7 @@ def moment(value: datetime | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a table cell."""
+    """Write a value as a table cell."""
     if value is None or value == "":
         return "-"
     if isinstance(value, datetime):
@@ -195,7 +195,7 @@ def shown(value: Any) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None
 ) -> "Table":
-    """A table for reading. Columns that end in ``>`` are set to the right; ids are never cut."""
+    """Make a table. Columns that end in ``>`` are set to the right; ids are never cut."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -216,7 +216,7 @@ def table(
 def listing(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], below: Sequence[Sequence[str | None]]
 ) -> Iterator[str]:
-    """The lines of a table whose long texts, such as URLs, are ``below`` their rows, unbroken.
+    """Yield a table's lines; long texts, such as URLs, stand ``below`` their rows, unbroken.
 
     Columns that end in ``>`` are set to the right.
 
@@ -254,14 +254,14 @@ def listing(
 
 
 def facts(rows: Iterable[tuple[str, Any]], *, right: bool = False) -> "Table":
-    """A table of names and their values, without a head; ``right`` sets the values to the right."""
+    """Make a headless table of names and values; ``right`` sets the values to the right."""
     drawn = table(["", ">" if right else ""], list(rows))
     drawn.show_header = False
     return drawn
 
 
 def timeline(events: Iterable[Any]) -> "Table":
-    """A request's events as a table."""
+    """Make a table of a request's events."""
     rows = [(moment(each.at), each.state, each.by, each.why) for each in events]
     return table(["when", "state", "by", "why"], rows, title="timeline")
 
@@ -325,7 +325,7 @@ def is_confirmed(question: str, meant: dict[str, Any], consequence: str) -> bool
 
 
 def in_words(meant: dict[str, Any]) -> str:
-    """A filter, as people read it."""
+    """Write a filter for people."""
     return ", ".join(
         f"{name} {moment(value) if isinstance(value, datetime) else value}"
         for name, value in meant.items()
@@ -333,7 +333,7 @@ def in_words(meant: dict[str, Any]) -> str:
 
 
 def place_and_value(text: str, option: str, example: str = "page=2") -> tuple[str, str]:
-    """The two sides of an option such as ``--value page=2``.
+    """Split an option such as ``--value page=2``.
 
     Raises:
         UsageError: it has no place, or no ``=``.
@@ -345,7 +345,7 @@ def place_and_value(text: str, option: str, example: str = "page=2") -> tuple[st
 
 
 def document_in(file: Path, *, called: str, otherwise: str) -> dict[str, Any]:
-    """The YAML or JSON object in a file, which messages name as ``called``.
+    """Read the YAML or JSON object in a file, which messages name as ``called``.
 
     Raises:
         UsageError: the file cannot be read, or holds no object; then it says ``otherwise``.
@@ -372,7 +372,7 @@ def draw(*drawn: Any) -> None:
 
 @contextmanager
 def progress(what: str, *, hidden: bool = False) -> Iterator[Advance]:
-    """A progress bar on standard error; nothing where that is no terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     if hidden or not sys.stderr.isatty():
         yield lambda _done, _of: None
         return

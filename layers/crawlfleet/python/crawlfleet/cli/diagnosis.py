@@ -1,4 +1,4 @@
-"""What `crawlfleet doctor` says of what it has seen: sentences, and what to do next.
+"""Diagnose the address, the key and the configuration, for `crawlfleet doctor`.
 
 Nothing here looks anywhere: facts come in, sayings go out. So each sentence can be tried.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How bad it is; the worst one decides the exit code."""
+    """Severity of a finding; the worst one decides the exit code."""
 
     FINE = 0
     NOTE = 1
@@ -52,7 +52,7 @@ SLOW_SECONDS: Final = 5.0
 
 
 class Saying(msgspec.Struct, frozen=True):
-    """A sentence about one thing that was checked, and what to do next."""
+    """Finding of one check: a sentence, and what to do next."""
 
     check: str
     level: Level
@@ -61,7 +61,7 @@ class Saying(msgspec.Struct, frozen=True):
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """How the address answers.
+    """Answer of the address.
 
     Attributes:
         api_url: The address.
@@ -87,7 +87,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worst(sayings: Iterable[Saying]) -> Level:
-    """The worst of them."""
+    """Return the worst level."""
     return max((saying.level for saying in sayings), default=Level.FINE)
 
 
@@ -97,7 +97,7 @@ def of_settings(problems: Sequence[Problem]) -> Iterator[Saying]:
 
 
 def of_address(reach: Reach) -> Iterator[Saying]:
-    """Where it is, and whether what goes there can be read on the way."""
+    """Name the address, and warn of plain text."""
     if not reach.api_url.startswith("https:") and not reach.is_local:
         yield Saying(
             "address",
@@ -110,7 +110,7 @@ def of_address(reach: Reach) -> Iterator[Saying]:
 
 
 def of_reach(reach: Reach) -> Iterator[Saying]:
-    """Whether something answers there, and whether that is a Crawlfleet API."""
+    """Check that a Crawlfleet API answers there."""
     if reach.untrusted:
         yield Saying(
             "reach",
@@ -151,7 +151,7 @@ def of_reach(reach: Reach) -> Iterator[Saying]:
 
 
 def of_certificate(reach: Reach) -> Iterator[Saying]:
-    """How long the certificate lasts."""
+    """Check how long the certificate lasts."""
     days = reach.certificate_days
     if days is None:
         return
@@ -167,7 +167,7 @@ def of_certificate(reach: Reach) -> Iterator[Saying]:
 
 
 def of_clock(reach: Reach) -> Iterator[Saying]:
-    """How far the two clocks are apart."""
+    """Check how far the two clocks are apart."""
     skew = reach.skew_seconds
     if skew is None:
         return
@@ -191,7 +191,7 @@ def of_clock(reach: Reach) -> Iterator[Saying]:
 
 
 def of_health(health: "Health") -> Iterator[Saying]:
-    """What the API says of its parts."""
+    """Check the health of the parts."""
     sick = {part: state for part, state in health.parts.items() if state != "ok"}
     if not sick:
         yield Saying("health", Level.FINE, f"{counted(len(health.parts), 'part')} are well")
@@ -227,7 +227,7 @@ def _sick(part: str, state: str) -> Saying:
 
 
 def of_running(running: "Running", own_version: str) -> Iterator[Saying]:
-    """What runs there, and what of it is not as it should be."""
+    """Check version, configuration and workers of what runs."""
     yield Saying(
         "running",
         Level.FINE,
@@ -258,7 +258,7 @@ def of_running(running: "Running", own_version: str) -> Iterator[Saying]:
 
 
 def of_key(api_url: str, *, accepted: bool, operator: bool) -> Iterator[Saying]:
-    """Whether the key is one, and what it may see."""
+    """Check that the key is accepted, and name its rights."""
     if not accepted:
         yield Saying(
             "key",
@@ -281,7 +281,7 @@ def of_key(api_url: str, *, accepted: bool, operator: bool) -> Iterator[Saying]:
 
 
 def of_failed(check: str, why: str) -> Iterator[Saying]:
-    """A call that failed where another had been answered."""
+    """Report a call that failed where another was answered."""
     yield Saying(
         check,
         Level.LOOK,
@@ -293,7 +293,7 @@ def of_failed(check: str, why: str) -> Iterator[Saying]:
 def of_folder(
     problems: Sequence[Problem], digest: str, running: "Running | None", own_version: str
 ) -> Iterator[Saying]:
-    """Whether what is in force is what a folder says."""
+    """Compare the configuration in force with a folder."""
     if problems:
         yield Saying(
             "folder",

@@ -117,7 +117,7 @@ _INCIDENTS: Final = 100
 def examine(
     api_url: str | None, api_key: str | None, bizs: Sequence[str], folder: Path | None
 ) -> Iterator[Saying]:
-    """Everything that can be told from outside, in the order in which one would ask."""
+    """Examine a deployment from outside, in the order in which one would ask."""
     try:
         address = find_address(api_url, api_key)
     except ConfigError as error:
@@ -198,7 +198,7 @@ def _health(body: bytes) -> Health | None:
 
 
 def _skew(date: str | None, asked_at: float, took: float) -> float | None:
-    """How far the answer's clock is ahead: its date is whole seconds, somewhere in between."""
+    """Compute how far the answer's clock is ahead; its date is in whole seconds."""
     if date is None:
         return None
     try:
@@ -241,7 +241,7 @@ def _trusting() -> ssl.SSLContext:
 
 
 def _inside(client: Client, bizs: Sequence[str], running: Running | None) -> Iterator[Saying]:
-    """What the key shows."""
+    """Examine what the key may read."""
     fleet: Fleet | None = None
     try:
         fleet = client.fleet()

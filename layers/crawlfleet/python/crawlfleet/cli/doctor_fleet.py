@@ -1,4 +1,4 @@
-"""What `crawlfleet doctor` says of the work: workers, backlogs, bizs, hosts, ledgers."""
+"""Diagnose workers, backlogs, bizs, hosts and ledgers, for `crawlfleet doctor`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -46,7 +46,7 @@ def of_workers(count: "Headcount") -> Iterator[Saying]:
 
 
 def of_tick(tick: "Tick") -> Iterator[Saying]:
-    """Whether the scheduler does its work: who is silent cannot say so."""
+    """Check the scheduler's latest tick: a silent scheduler cannot say so."""
     ago = tick.seconds_ago
     if ago is None or ago > SILENT_SECONDS:
         yield Saying(
@@ -85,7 +85,7 @@ def _what_is_not_done(faults: Mapping[str, int]) -> str:
 
 
 def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> Iterator[Saying]:
-    """Whether somebody works while there is work."""
+    """Check that a worker lives while there is work."""
     if count is None or not queued:
         return
     if count.alive or count.present:
@@ -105,7 +105,7 @@ def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> Itera
 
 
 def of_fleet(fleet: "Fleet") -> Iterator[Saying]:
-    """What an operator sees."""
+    """Check the whole fleet, as operators see it."""
     yield from of_backlog(fleet.totals.queued, fleet.workers)
     for part in fleet.parts:
         if part.problem:
@@ -164,7 +164,7 @@ def of_fleet(fleet: "Fleet") -> Iterator[Saying]:
 
 
 def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> Iterator[Saying]:
-    """What is open, the gravest and oldest first; ``more``: there may be others than these."""
+    """List open incidents, the gravest and oldest first; ``more`` may be open than these."""
     if not found:
         said = "none is open" if operator else "none is open of its bizs"
         yield Saying("incidents", Level.FINE, said)
@@ -185,7 +185,7 @@ def of_incidents(found: Sequence["Incident"], *, operator: bool, more: bool) -> 
 
 
 def of_biz(biz: str, stats: "Stats", waited: timedelta | None) -> Iterator[Saying]:
-    """A biz: what was given up on, and how long the oldest has waited."""
+    """Check a biz for dead letters, and for the wait of its oldest request."""
     dead = stats.states.get("dead", 0)
     if dead:
         yield Saying(
@@ -206,7 +206,7 @@ def of_biz(biz: str, stats: "Stats", waited: timedelta | None) -> Iterator[Sayin
 
 
 def of_ledger(biz: str, ledger: "Ledger") -> Iterator[Saying]:
-    """Whether everything that was submitted is somewhere."""
+    """Check that the ledger balances."""
     if ledger.balanced:
         yield Saying(biz, Level.FINE, "the ledger balances")
         return
@@ -221,7 +221,7 @@ def of_ledger(biz: str, ledger: "Ledger") -> Iterator[Saying]:
 
 
 def of_no_biz(biz: str) -> Iterator[Saying]:
-    """A biz that the key's tenant has not."""
+    """Report a biz that the key's tenant has not."""
     yield Saying(
         biz,
         Level.YOURS,
@@ -231,7 +231,7 @@ def of_no_biz(biz: str) -> Iterator[Saying]:
 
 
 def _so_many(number: int, noun: str, one: str, several: str) -> str:
-    """A number of things and its verb.
+    """Write a number of things and its verb.
 
     >>> _so_many(1, "worker", "is", "are"), _so_many(2, "worker", "is", "are")
     ('1 worker is', '2 workers are')
@@ -255,7 +255,7 @@ def _named(names: Iterable[str]) -> str:
 
 
 def _span(span: timedelta) -> str:
-    """A span as people say it.
+    """Write a span for people.
 
     >>> _span(timedelta(minutes=90)), _span(timedelta(days=3))
     ('1.5 hours', '3.0 days')

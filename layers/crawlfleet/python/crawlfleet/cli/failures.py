@@ -1,4 +1,4 @@
-"""What an error means to somebody at a terminal: a sentence, the next step, an exit code."""
+"""Explain errors at a terminal: a sentence, the next step, an exit code."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -97,7 +97,7 @@ def report(error: CrawlfleetError, command: str = "") -> int:
 
 
 def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
-    """The exit code and the next step for an error."""
+    """Return the exit code and the next step for an error."""
     from crawlfleet.sdk.errors import (
         ApiError,
         CallTooLargeError,

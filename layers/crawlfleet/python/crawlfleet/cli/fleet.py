@@ -117,7 +117,7 @@ def workers(fleet: "Client", biz: str, as_json: bool) -> int:
 
 
 def headline(found: "Fleet") -> str:
-    """The fleet in a sentence or two.
+    """Sum the fleet up in a sentence or two.
 
     >>> from datetime import UTC, datetime
     >>> from crawlfleet.sdk import Fleet, Headcount
@@ -170,7 +170,7 @@ def hosts_table(found: "Sequence[HostState]", title: str | None = None) -> "Tabl
 
 
 def _pools(found: "Fleet") -> "Table":
-    """The pools as a table: what each is, how its workers are, and how many there are to be."""
+    """Make a table of pools: place, workers by health, and targets."""
     return table(
         [
             *("pool", "memory>", "where", "alive>", "busy>", "idle>", "dead>", "wanted>"),
@@ -294,7 +294,7 @@ def incidents(fleet: "Client", ended: bool, limit: int | None, as_json: bool) ->
 
 
 def _counted(returns: int) -> str:
-    """How often it has come back, if it has.
+    """Write how often an incident has come back, if it has.
 
     >>> _counted(0), _counted(2)
     ('', '; it has come back 2 times')

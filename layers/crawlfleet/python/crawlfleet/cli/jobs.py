@@ -90,7 +90,7 @@ def _of(usage: "Usage") -> tuple[str, str, str]:
 
 
 def _amount(amount: "Amount", unit: float, name: str) -> str:
-    """On average, and at most.
+    """Write an amount on average, and at most.
 
     >>> from crawlfleet.sdk import Amount
     >>> _amount(Amount(average=1_500.0, maximum=42_000.0), 1e3, "kB/s")
@@ -311,7 +311,7 @@ def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: boo
 
 @contextmanager
 def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
-    """A bar of the tasks that have ended, with how long the others will take."""
+    """Show a bar of the tasks that have ended, and the time that the others will take."""
     reported: set[str] = set()
 
     def trouble(found: "Job") -> None:
@@ -352,7 +352,7 @@ def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
 
 
 def _in_words(seconds: float) -> str:
-    """A time that is left.
+    """Write a remaining time.
 
     >>> [_in_words(each) for each in (3, 125, 7_300)]
     ['3 s', '2 min', '2.0 h']

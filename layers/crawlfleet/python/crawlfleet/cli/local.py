@@ -108,7 +108,7 @@ def _run(root: Path, command: Sequence[str], *, quiet: bool = False) -> int:
 
 
 def state_folder(state: Path | None, root: Path) -> Path:
-    """The state folder: the given one, the nearest there is, or a new one."""
+    """Return the state folder: the given one, the nearest there is, or a new one."""
     here = Path.cwd()
     if state is not None:
         return state.absolute()

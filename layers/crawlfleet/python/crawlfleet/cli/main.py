@@ -1,4 +1,4 @@
-"""The program: which commands there are, and how it ends.
+"""Run the program: find its commands, and turn errors into exit codes.
 
 Commands live in modules of their own that are imported when they are called for, so that
 ``crawlfleet --help`` is quick. A command returns its exit code; errors reach :func:`run`, which
@@ -42,7 +42,7 @@ Exit codes:
 
 
 class Place(NamedTuple):
-    """Where a command is found, and what `--help` says of it without looking there."""
+    """Place of a command, and its summary for `--help`, which imports none."""
 
     module: str
     attribute: str
@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, message="crawlfleet %(version)s")
 def program() -> None:
-    """The program itself; its help is given above."""
+    """Hold the commands; the help is given above."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -114,7 +114,7 @@ def records(
 
 
 def _never_seen(writer: "Writer") -> str:
-    """What was asked for by --fields and is in none of the records; empty where all is well."""
+    """Name the --fields that are in no record; empty where all are."""
     if not isinstance(writer, CsvColumns):
         return ""
     return "; ".join(
@@ -234,7 +234,7 @@ class Writer(Protocol):
 
 
 class JsonLines:
-    """A JSON object per line, the record as the API gives it."""
+    """Write a JSON object per line, the record as the API gives it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -283,7 +283,7 @@ class CsvColumns:
         )
 
     def missed(self) -> list[str]:
-        """The columns that no record has had a value for; none where there were no records."""
+        """List the columns that no record had a value for; none where there were no records."""
         if not self.met or len(self.met) >= _MET:
             return []
         return [field for field in self._fields if field not in self.met]
@@ -330,7 +330,7 @@ class CsvOfAll:
 
 
 def fields_of_header(line: bytes) -> list[str] | None:
-    """The fields whose columns a file of ours begins with; None where it is no such file."""
+    """Return the fields of a header of ours; None where it is another file's."""
     row = next(csv.reader([line.decode("utf-8", "replace").rstrip("\r\n")]), [])
     return row[len(_FIXED) :] if tuple(row[: len(_FIXED)]) == _FIXED else None
 
@@ -398,7 +398,7 @@ def _show_totals(found: "VisitTotals", as_json: bool) -> None:
 
 
 def part_of(count: int, whole: int) -> str:
-    """How many, and how much of all that is.
+    """Write a count, and its share of the whole.
 
     >>> part_of(1_234, 5_000), part_of(0, 0)
     ('1,234 (25 %)', '0')
@@ -407,7 +407,7 @@ def part_of(count: int, whole: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """A span of time as people say it, in its largest unit.
+    """Write a span of time in its largest unit.
 
     >>> span(90), span(5_400), span(86_400 * 3.14)
     ('1.5 minutes', '1.5 hours', '3.1 days')

@@ -78,7 +78,7 @@ def stats(
 
 
 def drawn(biz: str, found: "Stats") -> Any:
-    """The figures as tables side by side."""
+    """Draw the figures as tables side by side."""
     from rich.columns import Columns
 
     rates = found.rates
@@ -295,7 +295,7 @@ def ledger(fleet: "Client", biz: str, job: str | None, as_json: bool) -> int:
 
 
 def equation(found: "Ledger") -> str:
-    """The ledger as people check it.
+    """Write the ledger as an equation.
 
     >>> from crawlfleet.sdk import Ledger
     >>> print(equation(Ledger(submitted=1_000, pending=10, done=990)))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from requests import Response, Session
 
 
-#: What a saved page is taken to be.
+#: Guess the content type of a saved page.
 TYPES: Final = {".xml": "application/xml", ".rss": "application/xml", ".json": "application/json"}
 _BASE: Final = "https://page.invalid/"
 _MAX_FILE_BYTES: Final = 50_000_000
@@ -47,7 +47,7 @@ _HOST: Final = re.compile(r"(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::[0-9]{1,5}(?:/|
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule or spider, what fetches its pages, and the readers that its links may name."""
+    """A rule or spider, the limits of its pages, and the readers that its links may name."""
 
     reader: Rule | Spider
     name: str
@@ -57,7 +57,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(path: Path, biz: str | None = None, name: str | None = None) -> Chosen:
-    """The rule or spider that is meant.
+    """Choose the rule or spider that is meant.
 
     Raises:
         ConfigError: names what is wrong with the file, or says what there is to choose from.
@@ -114,12 +114,12 @@ def _placed(path: Path, problems: tuple[Problem, ...]) -> Iterator[Problem]:
 
 
 def is_url(page: str) -> bool:
-    """Whether a page is asked for, and not read from a file."""
+    """Tell whether a page is an address, and not a file."""
     return page.lower().startswith(("http://", "https://"))
 
 
 def saved_page(page: str) -> Path:
-    """The file of a page.
+    """Find the file of a page.
 
     Raises:
         BadParameter: there is none of that name, and it may be meant for an address.
@@ -136,7 +136,7 @@ def saved_page(page: str) -> Path:
 
 
 def page_of(where: str, url: str | None, fetch: FetchLimits, politeness: Politeness | None) -> Page:
-    """The page, from its file or as its site answers now; None for politeness: robots.txt is not.
+    """Read the page of a file, or of its site; without ``politeness`` robots.txt is not read.
 
     Raises:
         ConfigError: the file is too large, or nothing can be asked for by that URL.
@@ -157,7 +157,7 @@ def page_of(where: str, url: str | None, fetch: FetchLimits, politeness: Politen
 
 
 def type_of(file: Path) -> str:
-    """What a saved page is taken to be."""
+    """Guess the content type of a saved page."""
     return TYPES.get(file.suffix.lower(), "text/html")
 
 

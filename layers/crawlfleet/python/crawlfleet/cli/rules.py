@@ -65,7 +65,7 @@ def _report_of(reported: tuple[str, ...], count: int, what: str) -> None:
 
 
 def advice(problem: Problem) -> str:
-    """What to change."""
+    """Advise what to change."""
     if "missing, and required" in problem.message:
         return "Correct where the field looks, or give up `required` for a `default`."
     if " is not a" in problem.message:
@@ -208,7 +208,7 @@ def try_one(
 
 
 def _errors(chosen: Chosen) -> list[Problem]:
-    """What keeps the rule or spider from being put in force, its schema included."""
+    """List what keeps the rule or spider from being put in force, its schema included."""
     from crawlfleet.config.rule_validation import shape_problems
     from crawlfleet.config.validation import target_problems
 
@@ -222,7 +222,7 @@ def _errors(chosen: Chosen) -> list[Problem]:
 
 
 def _trial(chosen: Chosen, page: Page, depth: int) -> Trial:
-    """What comes of the page, with the readers and the checks of a worker."""
+    """Try the page with the readers and the checks of a worker."""
     from crawlfleet.apps.readers import REGISTRY
     from crawlfleet.crawling.executors.runner import SpiderExecutors
     from crawlfleet.crawling.extract.extractor import RuleExtractor
@@ -266,7 +266,7 @@ def show(trial: Trial, chosen: Chosen, page: Page, records: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line says."""
+    """Arguments of a remote trial."""
 
     rule: Path
     page: str
@@ -400,7 +400,7 @@ def _show_coverage(one: "RuleCoverage") -> None:
 
 
 def bar(share: float) -> str:
-    """A bar of that share of a whole one.
+    """Draw a bar of that share of a whole one.
 
     >>> bar(0.5)
     '██████████          '

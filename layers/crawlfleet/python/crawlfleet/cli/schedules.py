@@ -277,7 +277,7 @@ def _show(found: "Sequence[Schedule]") -> None:
 
 
 def _rest(found: "Schedule") -> list[tuple[str, object]]:
-    """What there is to a schedule beside its line of the table."""
+    """List the fields of a schedule that its line of the table lacks."""
     outcome = found.last_outcome
     reported: dict[str, object] = {
         "version": found.version,

@@ -39,7 +39,7 @@ def import_() -> None:
 
 
 class Report:
-    """What was found, and what became of it."""
+    """Report of what was found, and what became of it."""
 
     def __init__(self, found: "Counts", make: str) -> None:
         self.found = found
@@ -70,7 +70,7 @@ class Report:
         }
 
     def show(self) -> None:
-        """What was found, for people."""
+        """Show what was found."""
         rows = [
             ("requests", self.found.requests),
             ("of them readable", self.readable),
@@ -85,7 +85,7 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left behind."""
+        """Tell whether nothing was left behind."""
         return not self.unreadable and not self.rejected
 
 
@@ -199,7 +199,7 @@ def _check_biz(options: dict[str, Any]) -> None:
 
 
 def _nothing(source: "RedisSource", keys: "SourceKeys", options: dict[str, Any]) -> ConfigError:
-    """What to say where the keys of the spider are not; names those of others."""
+    """Name the keys of other spiders where there are none of this one."""
     names = [options[f"{name}_key"] for name in keys.__struct_fields__]
     try:
         found = source.alike([name % {"spider": "*"} for name in names], _KEYS)

@@ -289,7 +289,7 @@ def _meant(
     everything: bool,
     limit: int | None,
 ) -> dict[str, Any]:
-    """The filter; refuses to guess which seeds are meant."""
+    """Return the filter; refuse to guess which seeds are meant."""
     given = {"segment": segment, "state": state}
     meant = {name: value for name, value in given.items() if value is not None}
     names = "Give SEGMENT/KEY, or a filter such as --segment"
@@ -298,13 +298,13 @@ def _meant(
 
 
 def _stands(seed: "Seed", now: datetime) -> str:
-    """The state, in the words of `totals`."""
+    """Name the state as `totals` does."""
     later = seed.state == "ready" and seed.due_at is not None and seed.due_at > now
     return "waiting" if later else seed.state
 
 
 def _refuse_unknown(fleet: "Client", biz: str, segment: str | None) -> None:
-    """Nobody takes it for done if a segment has no seeds, and perhaps another one was meant.
+    """Refuse a segment without seeds: perhaps another one was meant.
 
     Raises:
         UnknownSegmentError: there is no seed in it.

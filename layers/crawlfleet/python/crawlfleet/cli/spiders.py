@@ -161,7 +161,7 @@ def _plan_in(source: Path) -> dict[str, Any]:
 
 
 def _values_in(text: str) -> tuple[str, range | list[str]]:
-    """A place and what goes into it.
+    """Parse a place and its values.
 
     >>> _values_in("page=1..100"), _values_in("page=0..90/10")
     (('page', range(1, 101)), ('page', range(0, 91, 10)))
@@ -181,7 +181,7 @@ def _values_in(text: str) -> tuple[str, range | list[str]]:
 
 
 def _in_words(values: Any) -> str:
-    """What goes into a place.
+    """Write the values of a place.
 
     >>> _in_words({"first": 1, "last": 9, "step": 2}), _in_words(["a", "b"])
     ('1 to 9 by 2', 'a, b')

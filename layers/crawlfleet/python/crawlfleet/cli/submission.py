@@ -27,7 +27,7 @@ _OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
 class Refusal:
-    """A line that was not sent: which one it is and what is wrong with it."""
+    """Line that was not sent, and what is wrong with it."""
 
     __slots__ = ("line", "message")
 
@@ -66,16 +66,16 @@ class Entries(Iterable[str | dict[str, Any]]):
                 yield entry
 
     def place(self, index: int) -> str:
-        """Where the entry of that index stood: ``line 3``, or ``URL 1`` of the arguments."""
+        """Name the place of an entry: ``line 3``, or ``URL 1`` of the arguments."""
         line = self.line(index)
         return f"line {line}" if line else f"URL {index + 1}"
 
     def line(self, index: int) -> int:
-        """The line at which the entry of that index stood; 0 for the arguments before them all."""
+        """Return the line of an entry; 0 for the arguments before them all."""
         return self._lines[index - len(self._urls)] if index >= len(self._urls) else 0
 
     def placed(self, text: str) -> str:
-        """The text, naming another entry by where it stood and not as ``requests[2]``."""
+        """Name other entries in the text by their places, and not as ``requests[2]``."""
 
         def place(other: re.Match[str]) -> str:
             index = int(other[1])
@@ -92,7 +92,7 @@ _WAIT_SECONDS = 600.0
 
 
 class Report:
-    """What became of a submission, as far as it got."""
+    """Report of a submission, as far as it got."""
 
     def __init__(self, *, keep_all: bool) -> None:
         self.accepted = 0
@@ -154,7 +154,7 @@ class Report:
         return document
 
     def show(self, biz: str, *, waited: bool) -> None:
-        """The gist of it, for people."""
+        """Show the gist of it."""
         for refusal in self.refusals:
             note(refusal)
         if self.rejected > len(self.refusals):
@@ -313,7 +313,7 @@ class _Waiting:
 
 
 def _no_room(biz: str, error: BacklogFullError, report: Report) -> NoRoomError:
-    """The error of a file for which the time to wait was up."""
+    """Make the error of a file for which the time to wait was up."""
     what = f"{counted(report.accepted, 'request')} accepted"
     if report.rejected:
         what += f", {report.rejected} rejected"
@@ -349,7 +349,7 @@ def _send(
 
 
 def _placed(error: "ProblemDocument | None", entries: Entries) -> "ProblemDocument | None":
-    """The problem, naming other entries by where they stand and not by how they travelled."""
+    """Name other entries in a problem by their places."""
     if error is None:
         return None
     problems = tuple(Problem(each.field, entries.placed(each.message)) for each in error.errors)

@@ -97,7 +97,7 @@ class MachineFiles:
         return least
 
     def ghz(self) -> float | None:
-        """The clock of the processors: as they run, as they are built, or as they are called."""
+        """Read the clock of the processors: as they run, are built, or are named."""
         said = _text(f"{self._proc}/cpuinfo")
         built = f"{self._sys}/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
         kilohertz = _whole(_text(built).strip())

@@ -112,7 +112,7 @@ TRIES: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledPool:
-    """What starts and bounds the workers of a pool."""
+    """Registry, starter and concurrency of a pool's workers."""
 
     workers: RedisWorkers
     waker: Waker

@@ -1,1 +1,1 @@
-"""The registry of workers and the staffing of pools in Redis."""
+"""The fleet in Redis: workers, scaling targets, ticks, bizs."""

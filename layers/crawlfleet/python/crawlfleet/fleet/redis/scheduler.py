@@ -1,4 +1,4 @@
-"""What the scheduler keeps in Redis for others: scaling targets, its latest tick, the bizs."""
+"""Scaling targets, the latest tick and the bizs, which the scheduler keeps in Redis for others."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
