@@ -78,20 +78,16 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
         was = parts_before.get((part.part, part.name))
         findings += part_findings(part, was, thresholds)
         unknown.update(unknown_of_part(part, was))
-    queues_before = (
-        {queue_key.queue_key: queue_key for queue_key in earlier.queues} if earlier else {}
-    )
+    queues_before = {queue.queue_key: queue for queue in earlier.queues} if earlier else {}
     minutes = (sample.at - earlier.at) / timedelta(minutes=1) if earlier else 0.0
-    for queue_key in sample.queues:
-        biz = tree.bizs.get(queue_key.queue_key.tenant, {}).get(queue_key.queue_key.biz)
+    for queue in sample.queues:
+        biz = tree.bizs.get(queue.queue_key.tenant, {}).get(queue.queue_key.biz)
         if biz is None:
             continue
         second = to_ms(sample.at) // 1000
-        findings += _queue_findings(queue_key, biz, thresholds, second, sample.workers)
-        findings += _rises(
-            queue_key, queues_before.get(queue_key.queue_key), minutes, biz, thresholds
-        )
-        unknown.update(_unknown_of_queue(queue_key, queues_before.get(queue_key.queue_key)))
+        findings += _queue_findings(queue, biz, thresholds, second, sample.workers)
+        findings += _rises(queue, queues_before.get(queue.queue_key), minutes, biz, thresholds)
+        unknown.update(_unknown_of_queue(queue, queues_before.get(queue.queue_key)))
     findings += _worker_findings(sample, tree, thresholds)
     if sample.ticked is not None:
         findings += tick_findings(sample.ticked, thresholds)
@@ -339,7 +335,7 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
 
 
 def _all_loads_read(sample: Sample, tree: Tree) -> bool:
-    loads = {queue_key.queue_key: queue_key.load for queue_key in sample.queues}
+    loads = {queue.queue_key: queue.load for queue in sample.queues}
     return all(loads.get(queue_key) is not None for queue_key in tree.queues())
 
 
@@ -348,10 +344,10 @@ def _unknown_of_absent(sample: Sample, tree: Tree) -> Iterator[str]:
 
     A biz without a valid document counts too: after a restart nobody knows how it was before.
     """
-    looked_at = {queue_key.queue_key for queue_key in sample.queues}
+    sampled = {queue.queue_key for queue in sample.queues}
     refused = (QueueKey(tenant, biz, "") for tenant, biz in tree.refused)
     for queue_key in (*tree.queues(), *refused):
-        if queue_key not in looked_at:
+        if queue_key not in sampled:
             yield from _unknown_of_queue(QueueSample(queue_key=queue_key), None)
     found = {part.name for part in sample.parts if part.part == MONGODB}
     for node in tree.stage.nodes:
