@@ -1,11 +1,9 @@
 """Executors: classes that read a page where a rule does not (SPEC.md B7, B8).
 
-``base`` says how to write one, ``registry`` which there are and whether a spider is right,
-``applying`` runs them within ``bounds``. The built-in ones are a file each: ``paginated_list``,
-``detail``, ``sitemap``, ``feed``, ``xml_file``, ``json_file``, ``csv_file``, ``url_list``. They
-share ``bodies`` (unpacked, decoded), ``xml_stream``, ``chunks`` (records through the rules'
-reader), ``following`` (links), ``dates`` and ``patterns``; ``csv_text`` and ``columns`` are the
-tables' own. Parsers are loaded by the first page that needs them.
+``crawling.executors.base`` says how to write one and bounds what it costs, ``registry`` finds them
+and checks spiders, ``runner`` runs them. The built-in ones are ``page`` (detail, paginated_list),
+``sitemap`` (and url_list), ``feed``, ``xml``, ``json``, ``csv`` and ``scrapy_spider``; they share
+``bodies`` (unpacked, decoded). Parsers are loaded by the first page that needs them.
 """
 
 from crawlfleet.crawling.executors.base import (
