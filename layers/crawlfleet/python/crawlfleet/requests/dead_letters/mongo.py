@@ -45,6 +45,7 @@ from crawlfleet.requests.mongo.sharding import (
     BY_STATE,
     ByShard,
     Shards,
+    all_of,
     on_nodes,
     order,
     ordered,
@@ -61,17 +62,7 @@ SCAN: Final = 10_000
 #: And of each shard at least, however many there are.
 LEAST_SCAN: Final = 100
 #: What a request has of its death, and of those who worked on it.
-_LEFT_BEHIND: Final = (
-    "error",
-    "reason",
-    "answer",
-    "host",
-    "url",
-    "rule",
-    "token",
-    "due",
-    "worker",
-)
+_LEFT_BEHIND: Final = ("error", "reason", "answer", "host", "url", "rule", "token", "due", "worker")
 
 
 class MongoDeadLetters:
@@ -231,9 +222,7 @@ class MongoDeadLetters:
                     self._shards.counts(queue_key, biz, shard, made_sure=True)
                 return in_transaction(self._nodes.client(node), write)
 
-        done, failed = on_nodes(dict(nodes), change_on)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_nodes(dict(nodes), change_on))
         return [one for part in done for one in part]
 
 

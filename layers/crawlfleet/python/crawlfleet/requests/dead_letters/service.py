@@ -153,14 +153,7 @@ class DeadLetters:
         return self.store.get(queue_key, biz, found.request.id) or found
 
     def purge_one(
-        self,
-        tree: Tree,
-        tenant: str,
-        biz_name: str,
-        text_id: str,
-        *,
-        by: str,
-        now: datetime,
+        self, tree: Tree, tenant: str, biz_name: str, text_id: str, *, by: str, now: datetime
     ) -> Tracked:
         """Purge one dead letter; return what it was.
 
@@ -291,10 +284,7 @@ class DeadLetters:
         return {name: reader.version for name, reader in readers.items()}
 
     def _serve(
-        self,
-        queue_key: QueueKey,
-        entries: list[Entry],
-        dead_letters: Iterable[Tracked],
+        self, queue_key: QueueKey, entries: list[Entry], dead_letters: Iterable[Tracked]
     ) -> None:
         """Queue pending requests where they are served next, and wake a worker.
 

@@ -68,10 +68,7 @@ class MongoWorkerNumbers:
 
     def _take(self, fence: str, now_ms: int, term_ms: int) -> Document | None:
         taken: Document | None = self._numbers().find_one_and_update(
-            {
-                "_id": {"$gte": self._first, "$lte": self._last},
-                "until": {"$lte": from_ms(now_ms)},
-            },
+            {"_id": {"$gte": self._first, "$lte": self._last}, "until": {"$lte": from_ms(now_ms)}},
             {"$set": {"fence": fence, "until": from_ms(now_ms + term_ms)}},
             sort=[("until", ASCENDING), ("_id", ASCENDING)],
             return_document=ReturnDocument.AFTER,

@@ -21,7 +21,7 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Claim, Entry
 from crawlfleet.requests.mongo.documents import book, event, pushed, request_of, tally_of
-from crawlfleet.requests.mongo.sharding import BY_ID, Shards, by_shard, on_shards
+from crawlfleet.requests.mongo.sharding import BY_ID, Shards, all_of, by_shard, on_shards
 from crawlfleet.requests.outcomes import UNREADABLE
 from crawlfleet.requests.routing import Shard
 
@@ -133,9 +133,7 @@ class MongoClaims:
             places = [(entry, dues.get((entry.id, entry.ts))) for entry in part]
             return [(entry, due_at) for entry, due_at in places if due_at is not None]
 
-        done, failed = on_shards(by_shard(biz, entries, _entry_key), look)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_shards(by_shard(biz, entries, _entry_key), look))
         return [one for part in done for one in part]
 
     def renew(
@@ -154,9 +152,7 @@ class MongoClaims:
                     return missing(collection, part)
             return set()
 
-        done, failed = on_shards(by_shard(biz, claims, claim_key), renew_in)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_shards(by_shard(biz, claims, claim_key), renew_in))
         return set().union(*done)
 
     def release(
@@ -181,9 +177,7 @@ class MongoClaims:
                 updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
                 self._shards.requests(queue_key, biz, shard).bulk_write(updates, ordered=False)
 
-        _, failed = on_shards(by_shard(biz, claims, claim_key), release_in)
-        if failed:
-            raise failed[0][1]
+        all_of(on_shards(by_shard(biz, claims, claim_key), release_in))
 
 
 def claim_key(claim: Claim) -> tuple[RequestId, datetime]:
@@ -209,9 +203,7 @@ def owned(claims: Sequence[Claim]) -> Document:
 
 
 def missing(
-    collection: Collection[Document],
-    claims: Sequence[Claim],
-    session: ClientSession | None = None,
+    collection: Collection[Document], claims: Sequence[Claim], session: ClientSession | None = None
 ) -> set[RequestId]:
     """Return the ids that their tokens no longer own."""
     match = {"_id": {"$in": [claim.request.id for claim in claims]}, "flag": int(State.LEASED)}

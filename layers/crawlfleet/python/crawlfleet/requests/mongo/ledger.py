@@ -46,6 +46,8 @@ from crawlfleet.requests.mongo.sharding import (
     BY_STATE,
     ByShard,
     Shards,
+    all_of,
+    any_of,
     job_life,
     on_nodes,
 )
@@ -186,9 +188,7 @@ class MongoLedgers:
                     ),
                 )
 
-        done, failed = on_nodes(_by_node(biz), look_at)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_nodes(_by_node(biz), look_at))
         terms, flags = _summed(done)
         own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
         return Ledger(
@@ -212,9 +212,7 @@ class MongoLedgers:
             found = (self._reconcile(queue_key, biz, shards, now) for shards in _by_database(parts))
             return [correction for correction in found if correction]
 
-        done, failed = on_nodes(_by_node(biz), reconcile_on)
-        if failed and not done:
-            raise failed[0][1]
+        done = any_of(on_nodes(_by_node(biz), reconcile_on))
         return [correction for corrections in done for correction in corrections]
 
     def _reconcile(
@@ -338,10 +336,7 @@ def _grouped(
     group: str | None,
     index: str,
 ) -> dict[Any, int]:
-    pipeline: list[Document] = [
-        {"$match": match},
-        {"$group": {"_id": group, "n": {"$sum": 1}}},
-    ]
+    pipeline: list[Document] = [{"$match": match}, {"$group": {"_id": group, "n": {"$sum": 1}}}]
     found = requests.aggregate(pipeline, session=session, hint=index)
     return {document["_id"]: int(document["n"]) for document in found}
 

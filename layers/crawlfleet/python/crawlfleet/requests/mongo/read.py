@@ -15,7 +15,7 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import KEY_BYTES, Record, Tracked
 from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of, tracked_of
-from crawlfleet.requests.mongo.records import KeyedRecords, keys_of, record_of
+from crawlfleet.requests.mongo.records import KeyedRecords, delete_parts, keys_of, record_of
 from crawlfleet.requests.mongo.sharding import (
     BY_ID,
     BY_STATE,
@@ -86,9 +86,7 @@ class MongoTracking:
                     )
                     if document is not None:
                         book(counts, tally_of([document.get("job")], "cancelled"), now, session)
-                        if "parts" in document:  # a page that was read in part leaves nothing
-                            found = {"_id": keys_of(request_id)}
-                            records.delete_many(found, hint=BY_ID, session=session)
+                        delete_parts(records, [document], session)
                     return document
 
                 document = in_transaction(self._shards.client(shard), write)

@@ -29,6 +29,7 @@ from crawlfleet.requests.mongo.sharding import (
     BY_STATE,
     PRIORITIES,
     Shards,
+    any_of,
     by_node,
     on_nodes,
     on_shards,
@@ -92,9 +93,7 @@ class MongoLeaseRevocation:
         # The worker may have died in the middle of a transaction: it would keep us waiting.
         on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
         parts = {shard: part for node in nodes.values() for shard, part in node.items()}
-        done, failed = on_shards(parts, revoke_in)
-        if failed and not done:
-            raise failed[0][1]
+        done = any_of(on_shards(parts, revoke_in))
         return sum(done)
 
     def pools(
@@ -271,9 +270,7 @@ class MongoLeaseRevocation:
             with border():
                 return look(shard)
 
-        done, failed = on_shards({shard: [] for shard in live_shards(biz, now)}, ask)
-        if failed and not done:
-            raise failed[0][1]
+        done = any_of(on_shards({shard: [] for shard in live_shards(biz, now)}, ask))
         return [one for part in done for one in part]
 
 

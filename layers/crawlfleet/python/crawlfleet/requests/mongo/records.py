@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from bson.dbref import DBRef
 from pymongo import ASCENDING, UpdateOne
 from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId
@@ -45,11 +46,7 @@ def record_document(tenant: str, record: Record) -> Document:
     if record.key is None:
         place: Document = {"_id": {"r": record.request_id, "i": record.index}}
     else:
-        place = {
-            "_id": {"k": record.key},
-            "request": record.request_id,
-            "index": record.index,
-        }
+        place = {"_id": {"k": record.key}, "request": record.request_id, "index": record.index}
         if record.put is not None:
             place["put"] = record.put
     return {
@@ -89,6 +86,16 @@ def record_of(document: Document) -> Record:
 def keys_of(request_id: RequestId, first: int = 0) -> Document:
     """Match the keys of a request's records, from the index ``first`` on."""
     return {"$gte": {"r": request_id, "i": first}, "$lte": {"r": request_id, "i": 2**31 - 1}}
+
+
+def delete_parts(
+    records: Collection[Document], documents: Iterable[Document], session: ClientSession
+) -> None:
+    """Delete records of requests that ended while their page was read in part: none is left."""
+    for document in documents:
+        if "parts" in document:
+            remains = {"_id": keys_of(document["_id"])}
+            records.delete_many(remains, hint=BY_ID, session=session)
 
 
 def latest_of(records: Iterable[Record]) -> dict[str, Record]:

@@ -31,7 +31,7 @@ from crawlfleet.requests.mongo.documents import (
     pushed,
     tally_of,
 )
-from crawlfleet.requests.mongo.records import keys_of
+from crawlfleet.requests.mongo.records import delete_parts
 from crawlfleet.requests.mongo.sharding import (
     BY_COUNTING,
     BY_DUE,
@@ -163,11 +163,7 @@ class Missing:
         others = [priority for priority in priorities if priority != DEFAULT_PRIORITY]
         if not others:
             return
-        match = {
-            **self._pending,
-            "priority": {"$in": others},
-            "ts": {"$gte": since, "$lt": bound},
-        }
+        match = {**self._pending, "priority": {"$in": others}, "ts": {"$gte": since, "$lt": bound}}
         cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_PRIORITY)
         yield from cursor.sort("ts", ASCENDING).limit(limit)
 
@@ -226,10 +222,7 @@ class MongoRecovery:
                 collection = self._shards.requests(queue_key, biz, shard, made_sure=True)
                 late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
                 late = late.sort("due", ASCENDING).limit(limit)
-                found = [
-                    *Missing(collection, mine, alive, self._scan).below(before, limit),
-                    *late,
-                ]
+                found = [*Missing(collection, mine, alive, self._scan).below(before, limit), *late]
             return [entry_of(queue_key, document) for document in found]
 
         parts = _answers(live_shards(biz, now), look)
@@ -319,10 +312,7 @@ class _Expiring:
             }
             chosen = {"_id": {"$in": [document["_id"] for document in found]}}
             self._requests.update_many(chosen, change, hint=BY_ID, session=session)
-            for document in found:
-                if "parts" in document:  # a page that was read in part leaves nothing
-                    remains = {"_id": keys_of(document["_id"])}
-                    self._records.delete_many(remains, hint=BY_ID, session=session)
+            delete_parts(self._records, found, session)
             tally = tally_of((document.get("job") for document in found), "expired")
             book(self._counts, tally, self._now, session)
         return len(found)

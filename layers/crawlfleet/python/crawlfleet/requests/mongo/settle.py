@@ -42,7 +42,7 @@ from crawlfleet.requests.mongo.documents import (
     read_id,
 )
 from crawlfleet.requests.mongo.records import KeyedRecords, keys_of, record_document
-from crawlfleet.requests.mongo.sharding import BY_ID, ByShard, Shards, by_node, on_nodes
+from crawlfleet.requests.mongo.sharding import BY_ID, ByShard, Shards, all_of, by_node, on_nodes
 from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry, Settled, done_with
 from crawlfleet.requests.routing import Shard, route
 
@@ -70,12 +70,7 @@ class MongoSettlement:
         self._shards = shards
 
     def settle(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        outcomes: Sequence[Pair],
-        worker: str,
-        now: datetime,
+        self, queue_key: QueueKey, biz: Biz, outcomes: Sequence[Pair], worker: str, now: datetime
     ) -> Settled:
         """Store records and write each outcome, on the condition that the token still owns it.
 
@@ -94,9 +89,7 @@ class MongoSettlement:
             return settling.settle(parts)
 
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}.values()
-        done, failed = on_nodes(by_node(biz, once, lambda pair: claim_key(pair[0])), settle_on)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_nodes(by_node(biz, once, lambda pair: claim_key(pair[0])), settle_on))
         return _together(done)
 
 

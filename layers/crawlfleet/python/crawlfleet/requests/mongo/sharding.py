@@ -145,6 +145,18 @@ def on_nodes(
     return _at_once([(parts, partial(work, node, parts)) for node, parts in nodes.items()])
 
 
+def all_of(found: tuple[list[R], list[tuple[T, StoreError]]]) -> list[R]:
+    """Return what every part gave; raise the first failure."""
+    for _, error in found[1]:
+        raise error
+    return found[0]
+
+
+def any_of(found: tuple[list[R], list[tuple[T, StoreError]]]) -> list[R]:
+    """Return what some parts gave; raise the first failure where none gave anything."""
+    return found[0] or all_of(found)
+
+
 def _at_once(
     tasks: Sequence[tuple[T, Callable[[], R]]],
 ) -> tuple[list[R], list[tuple[T, StoreError]]]:

@@ -27,10 +27,10 @@ from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of
 from crawlfleet.requests.mongo.insert import MongoInsertion
 from crawlfleet.requests.mongo.read import MongoTracking
 from crawlfleet.requests.mongo.reclaim import BUILD_SECONDS, SMALL, MongoIndexing
-from crawlfleet.requests.mongo.records import keys_of
+from crawlfleet.requests.mongo.records import delete_parts
 from crawlfleet.requests.mongo.recovery import SCAN, MongoRecovery
 from crawlfleet.requests.mongo.settle import MongoSettlement, MongoStreaming
-from crawlfleet.requests.mongo.sharding import BY_ID, BY_JOB, Shards, on_shards
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_JOB, Shards, all_of, on_shards
 from crawlfleet.requests.routing import Shard, all_shards
 
 #: Requests cancelled in one transaction.
@@ -61,9 +61,7 @@ class MongoJobCancelling:
             with border(TRANSACTION_SECONDS):
                 return _Cancelling(self._shards, queue_key, biz, shard, job, by, now).cancel(share)
 
-        done, failed = on_shards({shard: [] for shard in shards}, cancel_in)
-        if failed:
-            raise failed[0][1]
+        done = all_of(on_shards({shard: [] for shard in shards}, cancel_in))
         return sum(done)
 
 
@@ -120,10 +118,7 @@ class _Cancelling:
             return 0
         chosen = {"_id": {"$in": [document["_id"] for document in found]}}
         self._requests.update_many(chosen, self._change, hint=BY_ID, session=session)
-        for document in found:
-            if "parts" in document:  # a page that was read in part leaves nothing
-                remains = {"_id": keys_of(document["_id"])}
-                self._records.delete_many(remains, hint=BY_ID, session=session)
+        delete_parts(self._records, found, session)
         tally = tally_of([self._job] * len(found), "cancelled")
         book(self._counts, tally, self._now, session)
         return len(found)

@@ -167,12 +167,7 @@ class Submissions:
         return [receipts[index] for index in range(len(submissions))]
 
     def make_room(
-        self,
-        tree: Tree,
-        queue_key: QueueKey,
-        count: int,
-        limits: IntakeLimits,
-        now: datetime,
+        self, tree: Tree, queue_key: QueueKey, count: int, limits: IntakeLimits, now: datetime
     ) -> None:
         """Ask whether the biz takes ``count`` more, whatever pool that is bound for.
 

@@ -89,10 +89,13 @@ is to be counted, started or sent away is each pool's own: of a further one the 
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
 from crawlfleet.requests.queue.ageing import places
+
+#: Fields of RedisKeys that a queue has of its own.
+_OF_QUEUE: Final = 8
 
 
 class RedisKeys(NamedTuple):
@@ -106,6 +109,7 @@ class RedisKeys(NamedTuple):
     parked_due: str
     parked_low: str
     filled: str
+    # From here on they are the biz's, whatever its queues are called.
     intake: str
     submitted: str
     processed: str
@@ -125,27 +129,9 @@ def redis_keys(queue_key: QueueKey) -> RedisKeys:
     >>> redis_keys(QueueKey("acme", "docs", "main")).queue
     'cf:{acme:docs}:queue:main'
     """
-    stem = f"cf:{{{queue_key.tenant}:{queue_key.biz}}}"
-    return RedisKeys(
-        queue=f"{stem}:queue:{queue_key.queue}",
-        leases=f"{stem}:leases:{queue_key.queue}",
-        delayed=f"{stem}:delayed:{queue_key.queue}",
-        ticks=f"{stem}:ticks:{queue_key.queue}",
-        parked=f"{stem}:parked:{queue_key.queue}",
-        parked_due=f"{stem}:parked_due:{queue_key.queue}",
-        parked_low=f"{stem}:parked_low:{queue_key.queue}",
-        filled=f"{stem}:filled:{queue_key.queue}",
-        intake=f"{stem}:intake",
-        submitted=f"{stem}:submitted",
-        processed=f"{stem}:processed",
-        phases=f"{stem}:phases",
-        coverage=f"{stem}:coverage",
-        items=f"{stem}:items",
-        item_queue=f"{stem}:item_queue",
-        item_leases=f"{stem}:item_leases",
-        item_tries=f"{stem}:item_tries",
-        item_bytes=f"{stem}:item_bytes",
-    )
+    stem, fields = f"cf:{{{queue_key.tenant}:{queue_key.biz}}}", RedisKeys._fields
+    own = (f"{stem}:{name}:{queue_key.queue}" for name in fields[:_OF_QUEUE])
+    return RedisKeys(*own, *(f"{stem}:{name}" for name in fields[_OF_QUEUE:]))
 
 
 @lru_cache(maxsize=4096)

@@ -273,11 +273,7 @@ class RedisQueue:
             count, *found = several(answer)
             several(found, 3 * whole(count))
             return deferred_hosts(
-                (
-                    text(found[n]).decode(),
-                    whole(found[n + 1]),
-                    int(float(text(found[n + 2]))),
-                )
+                (text(found[n]).decode(), whole(found[n + 1]), int(float(text(found[n + 2]))))
                 for n in range(0, len(found), 3)
             )
 
