@@ -1,4 +1,4 @@
-"""Suites of ports share fixtures: connections of a session, and one lane, node or server a test."""
+"""Suites of ports share fixtures: connections of a session; one queue, node or server a test.
 
 from collections.abc import Callable, Iterator
 
@@ -99,7 +99,7 @@ def street(hosts: Backend, tenant: str) -> host_cases.Street:
 
 @pytest.fixture
 def fleet(store: MongoRequestStore, tenant: str) -> Fleet:
-    """A lane of the tenant over the store: two nodes, two databases, two shards."""
+    """A queue of the tenant over the store: two nodes, two databases, two shards."""
     return Fleet(store, tenant)
 
 

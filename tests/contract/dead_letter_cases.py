@@ -18,7 +18,7 @@ ALL = DeadLetterFilter()
 
 
 class DeadLetterCases:
-    """Dead letters of a fleet's lane, with the arguments that nearly every call repeats."""
+    """Dead letters of a fleet's queue, with the arguments that nearly every call repeats."""
 
     def __init__(self, fleet: Fleet, scan: int = 10_000) -> None:
         self.fleet = fleet

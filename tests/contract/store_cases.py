@@ -103,7 +103,7 @@ def done_with(claim: Claim, *fields: dict, at: datetime = NOW) -> tuple[Claim, D
 
 
 class Fleet:
-    """One lane of a tenant over a store, with the arguments that nearly every call repeats."""
+    """One queue of a tenant over a store, with the arguments that nearly every call repeats."""
 
     def __init__(self, store: MongoRequestStore, tenant: str, biz: Biz | None = None) -> None:
         self.store = store

@@ -124,7 +124,7 @@ class MemoryQueue:
 
     @contextmanager
     def opened(self, queue_key: QueueKey) -> Iterator[KeptQueue]:
-        """Open the lane's queue, and lock everybody else out meanwhile."""
+        """Open a queue, and lock everybody else out meanwhile."""
         with self._lock:
             yield self._queues[queue_key]
 
@@ -139,7 +139,7 @@ class MemoryQueue:
         self.server = uuid4().hex
 
     def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
-        """Append, and count towards the lane's submission rate; returns how many wait now."""
+        """Append, and count towards the queue's submission rate; returns how many wait now."""
         with self._lock:
             self._queues[queue_key].append(entries)
             if entries:
@@ -337,11 +337,11 @@ class MemoryQueue:
             )
 
     def depths(self, queues: Sequence[QueueKey]) -> list[Depth]:
-        """:meth:`depth` of many lanes."""
+        """:meth:`depth` of many queues."""
         return [self.depth(queue_key) for queue_key in queues]
 
     def loads(self, queues: Sequence[QueueKey], now: datetime) -> list[Load]:
-        """Count what can be leased now of many lanes."""
+        """Count what can be leased now of many queues."""
         at = to_ms(now)
         with self._lock:
             found = []
@@ -381,7 +381,7 @@ class MemoryQueue:
             return dict(counted.submitted), dict(counted.processed)
 
     def add_phases(self, queue_key: QueueKey, seconds: Mapping[str, float]) -> None:
-        """Add to the lane's account of where workers spend their time."""
+        """Add to the queue's account of where workers spend their time."""
         with self._lock:
             for phase, spent in seconds.items():
                 self._of(queue_key).phases[phase] += spent

@@ -121,14 +121,14 @@ class KeptQueue:
 
 
 class KeptState:
-    """Every lane, and the lock under which they are worked on."""
+    """Every queue, and the lock under which they are worked on."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, str], KeptQueue] = {}
         self.lock = threading.RLock()
 
     def of(self, queue_key: QueueKey) -> KeptQueue:
-        """The lane's part."""
+        """The queue's part."""
         return self._queues.setdefault((queue_key.tenant, queue_key.biz), KeptQueue())
 
 

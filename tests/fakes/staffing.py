@@ -66,7 +66,7 @@ class MemoryScalingTargets:
             return True
 
     def throughputs(self, pool: str) -> dict[str, float]:
-        """Get the throughput that workers have shown of lanes."""
+        """Get the throughput that workers have shown of queues."""
         with self._lock:
             return dict(self._throughputs.get(pool, {}))
 
@@ -110,7 +110,7 @@ class MemoryQueueSampler:
     def works(
         self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
     ) -> list[QueueWork]:
-        """Sum the work that lies ahead in each lane."""
+        """Sum the work that lies ahead in each queue."""
         return [self._work(queue_key, to_ms(now), to_ms(now + soon), hosts) for queue_key in queues]
 
     def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:

@@ -116,7 +116,7 @@ def test_a_queue_sample_is_of_the_whole_length_and_takes_nothing(both, queue_key
 
 
 class Counting(RedisConnection):
-    """Asks about four lanes at once, and counts them."""
+    """Asks about four queues at once, and counts them."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, queues_at_once=4)

@@ -36,7 +36,7 @@ SOON = Waits(selection=0.3)
 
 
 class Both(NamedTuple):
-    """A lane, and recovery's view of the same store."""
+    """A queue, and recovery's view of the same store."""
 
     fleet: Fleet
     revocation: MongoLeaseRevocation

@@ -43,7 +43,7 @@ class Nobody:
 
 
 class Site:
-    """A lane, its jobs, and an expander for each who asks."""
+    """A queue, its jobs, and an expander for each who asks."""
 
     def __init__(self, control: MongoNodes, redis: RedisConnection, tenant: str) -> None:
         self.jobs = MongoJobs(control)

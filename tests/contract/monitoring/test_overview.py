@@ -1,4 +1,4 @@
-"""The contract of Overview: many lanes at a glance, and nothing is changed by looking."""
+"""The contract of Overview: many queues at a glance, and nothing is changed by looking."""
 
 from datetime import UTC, datetime, timedelta
 

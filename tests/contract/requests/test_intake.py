@@ -1,4 +1,4 @@
-"""The contract of Intake: how much a lane takes, and how fast."""
+"""The contract of Intake: how much a queue takes, and how fast."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

@@ -43,7 +43,7 @@ _how = st.sampled_from(["done", "dead", "retry", "all"])
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """One lane, and beside it a plain count of what was done to it."""
+    """One queue, and beside it a plain count of what was done to it."""
 
     store: MongoRequestStore
     sizes: st.SearchStrategy[int]

@@ -398,7 +398,7 @@ class World:
         return int(self.redis.llen(key))  # type: ignore[arg-type]
 
     def redis_keys(self) -> list[bytes]:
-        """Every key of a lane in Redis; the fleet's own have no colon in their tag."""
+        """Every key of a queue in Redis; the fleet's own have no colon in their tag."""
         return [
             key for key in self.redis.scan_iter() if b":" in key[key.find(b"{") : key.find(b"}")]
         ]

@@ -162,7 +162,7 @@ class World:
         return MemoryLedgers(self.store.state)
 
     def ledger(self, queue_key: QueueKey = DOCS) -> Ledger:
-        """The lane's ledger, which must balance whenever it is asked for."""
+        """The queue's ledger, which must balance whenever it is asked for."""
         found = self.ledgers.audit(queue_key, self.biz, self.now)
         assert found.difference == 0
         return found

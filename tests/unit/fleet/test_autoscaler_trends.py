@@ -20,7 +20,7 @@ from tests.kit.fleet import (
 )
 from tests.kit.worlds.fleet import MINUTE, NOW, Decider, limits, queue_key, throughputs
 
-#: Lanes of all kinds: with paces of their own, held by workers, late or not.
+#: Queues of all kinds: with paces of their own, held by workers, late or not.
 any_queues = st.builds(
     QueueDemand,
     backlog=st.integers(0, 50_000),

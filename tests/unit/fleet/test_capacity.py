@@ -194,7 +194,7 @@ def test_nothing_is_known_of_capacity_where_workers_could_not_be_counted():
     assert len(set(unknown_of_capacity(stated))) == 3
 
 
-# ---- documents, lanes ----------------------------------------------------------------------------
+# ---- documents, queues ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("needs", [Needs(), Needs(workers=1, requests_per_hour=1)])

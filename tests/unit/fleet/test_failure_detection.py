@@ -64,7 +64,7 @@ def test_what_a_killed_worker_held_is_back_in_the_queue_within_seconds(world):
 
 
 class Away:
-    """A queue whose lanes nobody can see for the moment."""
+    """A Redis whose queues cannot be read for the moment."""
 
     def __init__(self, queue) -> None:
         self._queue = queue

@@ -280,7 +280,7 @@ def many_queues(world: World, count: int, node: str) -> None:
 
 @pytest.mark.parametrize(("fails", "rate"), [(True, 0.0), (False, math.inf)])
 def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_queue(world, fails, rate):
-    """Eight lanes at ten seconds each, and the tick would be cut off before anything is decided."""
+    """Eight queues at ten seconds each: the tick would be cut off before anything is decided."""
     many_queues(world, 8, "main")
     node = Hanging(world, fails=fails)
 

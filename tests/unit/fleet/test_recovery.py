@@ -166,7 +166,7 @@ def test_where_rounds_get_no_further_than_a_few_queues_each_queue_has_its_turn_a
 
 @pytest.mark.parametrize("broken", ["ledgers", "expire"])
 def test_an_account_that_cannot_be_drawn_up_keeps_no_queue_from_being_filled(world, broken):
-    """It may take longer than it is given in every round, of a lane that has very much."""
+    """It may take longer than it is given in every round, of a queue that has very much."""
     entries = submitted(world, 3)
     world.queue = MemoryQueue()
     world.rebuild = MemoryQueueRebuild(world.queue)

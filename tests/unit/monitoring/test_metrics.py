@@ -338,7 +338,7 @@ def test_after_a_long_silence_what_is_still_known_is_reported():
 
 
 def unread(number: int = 1) -> QueueSample:
-    """A lane whose queue could not be read."""
+    """A sample of a queue that could not be read."""
     return QueueSample(queue_key=QueueKey("acme", f"b{number}", "main"))
 
 
@@ -352,7 +352,7 @@ def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
 
 
 def counted(at: datetime, number: int = 1) -> QueueSample:
-    """A lane that takes one request a second, as it is seen at a moment."""
+    """A queue that takes one request a second, as it is seen at a moment."""
     now = int(at.timestamp())
     visible = dict.fromkeys(range(max(SECOND, now - 90), now), 1)
     return queue_key(number, submitted_seconds=visible, processed_seconds={})

@@ -118,7 +118,7 @@ class Silent:
 
 
 class AwayFor:
-    """A store whose node for one lane does not take outcomes until it is told to."""
+    """A store whose node for one queue does not take outcomes until it is told to."""
 
     def __init__(self, world: World, until: Callable[[], bool]) -> None:
         self._store = world.store
@@ -138,7 +138,7 @@ def all_done(world: World, queue_key) -> bool:
 
 
 def test_outcomes_for_a_node_that_is_away_do_not_keep_other_queues_waiting(world):
-    """A worker holds 4 + 3 * 1 requests; so many of the lane whose node is away would fill it."""
+    """A worker holds 4 + 3 * 1 requests; so many of the queue whose node is away would fill it."""
     world.tree = quick_tree(world, concurrency=4, batch=1)
     ids = submitted(world, 12)
     submitted(world, 12, tenant="acme")

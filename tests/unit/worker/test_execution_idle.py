@@ -8,7 +8,7 @@ from tests.kit.worlds.worker import submitted, work
 
 
 class Slow:
-    """An index with so many lanes, or so many who ask, that a look at them takes a while."""
+    """An index with so many queues, or so many who ask, that a look at them takes a while."""
 
     SECONDS = 0.01
 
@@ -26,7 +26,7 @@ class Slow:
 
 
 def test_where_looking_for_work_costs_much_it_is_looked_seldom(world):
-    """Two hundred workers, five hundred lanes: ten looks a second of each are ten Redis servers."""
+    """Two hundred workers, five hundred queues: ten looks a second each are ten Redis servers."""
     world.pace(poll=0.001, trouble=1.0)
     idle = 0.3
     world.tree = make_tree(world.biz, idle_seconds=idle)

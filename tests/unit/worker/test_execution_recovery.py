@@ -20,7 +20,7 @@ def _quick(world):
 
 
 class Slow:
-    """A store whose first lane takes as long as the test lets it."""
+    """A store whose first queue takes as long as the test lets it."""
 
     def __init__(self, world: World) -> None:
         self._store = world.store
@@ -75,4 +75,4 @@ def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world):
     assert is_free(world)
     slow.ends.set()
     eventually(lambda: not parts_at_work(), what="the round goes on")
-    assert len(slow.asked) == 1, "no lane is begun by a worker that has ended"
+    assert len(slow.asked) == 1, "no queue is begun by a worker that has ended"

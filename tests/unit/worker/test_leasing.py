@@ -36,7 +36,7 @@ class Hanging:
 
 
 def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(world):
-    """Two seconds a lane: of thirty the last would come when its lease is over."""
+    """Two seconds a queue: of thirty the last would come when its lease is over."""
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
     for biz in world.tree.bizs["default"]:
         page = [Submission(url="https://example.org/")]

@@ -37,7 +37,7 @@ T = TypeVar("T")
 SHOWN: Final = 50
 #: Hosts that are asked for to find these; two round trips.
 LOOKED_AT: Final = 1_000
-#: Of each lane, hosts that something waits for.
+#: Of each queue, hosts that something waits for.
 WAITING_EACH: Final = 50
 #: Of each tenant, hosts that have refused or failed lately; and how many of all tenants, by fair
 #: queueing.
@@ -153,7 +153,7 @@ KEYS_A_NODE: Final = 2_000_000
 #: What an audit costs however little is open, as so many keys.
 _LEAST_KEYS: Final = 1_000
 
-#: The nodes that a lane's requests lie on.
+#: The nodes that a queue's requests lie on.
 Nodes: TypeAlias = frozenset[str]
 
 
@@ -166,13 +166,13 @@ def due(
 ) -> list[QueueKey]:
     """Choose the queue keys to audit in this sample, the first ones first.
 
-    Lanes lie end to end on a circle, each as long as what it holds. A look goes through a part of
-    the circle, as long as the budget, and audits what begins there, so a lane's turn comes again
-    after about as many looks as the circle has such parts. That may exceed the budget by one lane:
+    Queues lie end to end on a circle, each as long as what it holds. A look goes through a part of
+    the circle, as long as the budget, and audits what begins there, so a queue's turn comes again
+    after about as many looks as the circle has such parts. That may exceed the budget by one queue:
     one that is larger than any budget has its turn too. Each minute begins at another place.
 
     Args:
-        opened: How many are open of each lane.
+        opened: How many are open of each queue.
         nodes: Where they lie; half of them on each of two nodes.
         now: The moment of the look.
         budget: Keys of each node.

@@ -71,7 +71,7 @@ _UNITS: Final = {
 class Emitted(msgspec.Struct, frozen=True, kw_only=True):
     """What was emitted before: seconds before ``until``, of these bizs and hosts.
 
-    Of lanes whose counts could not be read then, ``behind`` has up to where they are told.
+    Of queues whose counts could not be read then, ``behind`` has up to where they are told.
     """
 
     until: int | None = None

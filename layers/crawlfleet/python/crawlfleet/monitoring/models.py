@@ -37,7 +37,7 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
         strain: How many strained answers in a row count.
         interval_seconds: The time between two host slots by adaption alone; 0 for none.
         running: Downloads under way there now.
-        parked: Requests that wait for it, of the lanes that were looked at.
+        parked: Requests that wait for it, of the queues that were looked at.
         met_by: A tenant that has met it with strain or failures lately, if it is one of those that
             are asked for that: for sharing the places, and shown to no one.
     """
@@ -90,7 +90,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         at: When the sample began.
         took_seconds: How long it took.
         revision: The configuration in force; empty where there has never been a right one.
-        lanes: Every lane of the stage, in a stable order.
+        queues: Every queue of the stage, in a stable order.
         hosts: The worst hosts first, then the busiest; at most ``monitoring.gathering.SHOWN``
         besides those
             that have an incident, which take no place of the others.
@@ -99,7 +99,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             those with incidents at most, of however many there are.
         hosts_throttled: How many of those are throttled, shown or not.
         workers: None where Redis did not say.
-        fleet: All lanes together, as far as they were read.
+        fleet: All queues together, as far as they were read.
         parts: Redis and each MongoDB node, with figures, what is missing of them, what is wrong.
         config_refused: Why the newest configuration is not in force; None if it is.
         stray_items: Items that wait for bizs that there are not; None where that was not read.

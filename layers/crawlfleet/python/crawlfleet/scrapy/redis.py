@@ -3,7 +3,7 @@
 A request is queued or leased until whoever leased it says that it is finished. Leases end by the
 server's clock; what a process that died has left is then served first.
 
-The Redis keys of Scrapy projects' crawls: what keys.py is for lanes.
+The Redis keys of Scrapy projects' crawls: what keys.py is for queues.
 
 ==============================================  ======  ===  =======================================
 key                                             type    TTL  holds
@@ -34,7 +34,7 @@ has brought fingerprints of another make; without it they are those of the runni
 is left by whoever came to the end of the crawl while others still took part. ``bizs`` is told by
 the scheduler, once a minute; bizs that are gone, or were asked for before it has told, stay in it.
 
-All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
+All keys of a crawl are in one slot. The tag has two colons and a queue's one, so neither can be
 taken for the other. The start URLs that others push are under a key of theirs: on a cluster a batch
 of them goes over in steps, by way of ``taking``, which is in the slot of that key.
 """

@@ -99,9 +99,9 @@ class Telemetry:
 LEAST_SECONDS: Final = 3.0
 #: So many pages are one at least: fewer are chance.
 LEAST_PAGES: Final = 3
-#: What a lane has shown in so long without showing enough is forgotten: it is not of now.
+#: What a queue has shown in so long without showing enough is forgotten: it is not of now.
 LONGEST_SECONDS: Final = 60.0
-#: Lanes that are told of at once, and of which account is kept.
+#: Queues that are told of at once, and of which account is kept.
 QUEUES: Final = 50
 
 
@@ -111,7 +111,7 @@ class ThroughputMeter:
     def __init__(self, runners: int, steady: Callable[[], float] = time.perf_counter) -> None:
         self._runners = runners
         self._steady = steady
-        #: Of all lanes together, from the first moment on.
+        #: Of all queues together, from the first moment on.
         self._whole = _Account(steady(), 0.0)
         self._reported = _Account(steady(), 0.0)
         self._queues: dict[str, _Account] = {}
@@ -143,7 +143,7 @@ class ThroughputMeter:
         """Note that a runner is free again, and whether the request is dealt with for good."""
         now = self._steady()
         for account in (self._whole, self._queues.get(queue_key.path)):
-            # One that had begun before there was room for its lane is not in the account.
+            # One that had begun before there was room for its queue is not in the account.
             if account is not None and account.running:
                 account.run(now, -1)
                 account.ended += is_final
@@ -186,7 +186,7 @@ class ThroughputMeter:
         return found
 
     def _forget_one(self) -> bool:
-        """Make room for a lane, where one of which nothing runs has shown too little till now."""
+        """Make room for a queue, where one of which nothing runs has shown too little till now."""
         idle = next((queue_key for queue_key, one in self._queues.items() if not one.running), None)
         return idle is not None and self._queues.pop(idle) is not None
 

@@ -235,7 +235,7 @@ class Tenant(Document, frozen=True, kw_only=True):
 class FleetLimits(Document, frozen=True, kw_only=True):
     """The number of workers and their behaviour.
 
-    A lane without a plan wants one for every ``requests_per_consumer``. Before any is sent away,
+    A queue without a plan wants one for every ``requests_per_consumer``. Before any is sent away,
     fewer must have done for ``quiet_seconds`` (fleet.autoscaler).
     """
 

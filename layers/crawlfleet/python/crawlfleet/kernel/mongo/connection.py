@@ -40,7 +40,7 @@ PART: Final = "mongodb"
 
 #: How long to look for a primary: an API call must answer 503 before its caller gives up.
 SERVER_SELECTION_SECONDS: Final = 3.0
-#: A node that was found away is not waited for again for so long. Whoever goes from lane to lane,
+#: A node that was found away is not waited for again for so long. Whoever goes from queue to queue,
 #: renewing leases or recovering, would wait at each of them, and come too late to all others.
 AWAY_SECONDS: Final = 2.0
 CONNECT_MS: Final = 2_000

@@ -40,7 +40,7 @@ ANSWER_SECONDS: Final = 2.0
 RENEWAL_SECONDS: Final = 5.0
 #: Repetitions of a repeatable call, and the longest pause before each.
 REPETITIONS: Final = 2
-#: Lanes in one round trip: some ms of the server's time, however many there are.
+#: Queues in one round trip: some ms of the server's time, however many there are.
 QUEUES: Final = 200
 LONGEST_PAUSE_SECONDS: Final = 0.2
 

@@ -252,7 +252,7 @@ class Server:
 
 
 class FleetKeys(NamedTuple):
-    """The keys that all lanes of a stage share."""
+    """The keys that all queues of a stage share."""
 
     workers: str
     wakes: str

@@ -80,7 +80,7 @@ class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Changes of state that the stores keep of a request, beside its submission.
 KEPT_EVENTS: Final = 50
-#: Lines of the lane's journal that are told with one request.
+#: Lines of the queue's journal that are told with one request.
 JOURNAL_LINES: Final = 100
 _TICK: Final = timedelta(milliseconds=1)
 #: For how long the queue counts what comes by the second.

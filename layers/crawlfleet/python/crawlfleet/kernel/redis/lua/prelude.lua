@@ -4,7 +4,7 @@
 
 -- Counts of seconds older than this are dropped; the rates look back 60 s.
 local KEPT_SECONDS = 90
--- A lane's counts disappear when nothing was counted for this long. Statistics only.
+-- A queue's counts disappear when nothing was counted for this long. Statistics only.
 local COUNTS_TTL_SECONDS = 120
 -- unpack() fails at about 8,000 values.
 local CHUNK = 4000
