@@ -1,4 +1,4 @@
-"""Suites of ports share fixtures: connections of a session; one queue, node or server a test.
+"""Suites of ports share fixtures: connections of a session; one queue, node or server a test."""
 
 from collections.abc import Callable, Iterator
 
