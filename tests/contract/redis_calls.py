@@ -164,7 +164,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "withdraw": lambda it: RedisBoard(it).withdraw(LISTING.key),
     "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
     "missing jobs": lambda it: RedisBoard(it).missing([LISTING.key]),
-    "look at a way": lambda it: RedisProbeCache(it).look(WAY, "a", SECOND),
+    "look at a way": lambda it: RedisProbeCache(it).get_or_claim(WAY, "a", SECOND),
     "save a way": lambda it: RedisProbeCache(it).save(WAY, "a", Probe(at=NOW), SECOND),
     "release a way": lambda it: RedisProbeCache(it).release(WAY, "a"),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),

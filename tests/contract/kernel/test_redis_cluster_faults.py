@@ -147,10 +147,10 @@ def test_of_tenants_whose_node_is_away_nobody_says_that_no_biz_of_theirs_is_gone
         for server in (dead, cluster.servers[1])
     )
     gone = QueueKey(kept, "old", "main")
-    bizs.announce({lost: [QueueKey(lost, "old", "main")], kept: [gone]})
+    bizs.report({lost: [QueueKey(lost, "old", "main")], kept: [gone]})
     dead.kill()
     try:
-        assert bizs.announce({lost: [], kept: []}) == bizs.gone({kept: []}) == [gone]
+        assert bizs.report({lost: [], kept: []}) == bizs.gone({kept: []}) == [gone]
         with pytest.raises(StoreUnavailableError, match="1 of 2 tenants"):
             bizs.gone({lost: [], kept: []})
     finally:

@@ -39,7 +39,7 @@ _SOURCE: Final = "aws:sns"
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """A CloudWatch alarm's change of state, as far as it is told apart. All of it is for the log.
+    """A CloudWatch alarm's change of state, as far as it matters. All of it is for the log.
 
     What is done is decided by what is seen then, not by what an alarm says: it may come twice, or
     late, and is only the reason for looking at once.
@@ -188,18 +188,12 @@ def _written(event: Mapping[str, Any]) -> bytes:
         raise InvalidRequestError.of("event", "is no text that JSON can hold") from error
 
 
-#: Characters of a refusal that are told.
+#: Characters of a refusal that are logged.
 _LONGEST_START: Final = 2_000
 
 
 class EventStarts:
-    """Starts what events order, each once.
-
-    Args:
-        parts: The parts of the world.
-        rules: Freezes the rules of jobs.
-        telling: Is told what is refused.
-    """
+    """Starts what events order, each once; what is refused counts as a fault of the tick."""
 
     def __init__(self, parts: Parts, rules: MongoRules, notification_state: TickReports) -> None:
         self._parts = parts
@@ -212,9 +206,9 @@ class EventStarts:
         )
 
     def start(self, event: Mapping[str, Any]) -> dict[str, int | str]:
-        """Start the job that an event orders; what was started before is only told of.
+        """Start the job that an event orders; what was started before is only reported.
 
-        What is wrong with an event stays wrong: it is told and not raised, so Lambda does not try
+        What is wrong with an event stays wrong: it is logged and not raised, so Lambda does not try
         it again. What may be over in a moment is raised: Lambda tries it twice more, then it is a
         dead letter.
 

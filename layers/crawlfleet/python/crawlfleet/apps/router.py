@@ -182,7 +182,7 @@ class RouterContext:
         return refusal(self._parts)
 
     def health(self) -> dict[str, str]:
-        """Look at the parts that the router needs, each ``ok`` or what is wrong with it."""
+        """Check the parts that the router needs, each ``ok`` or what is wrong with it."""
         return self._platform.health()
 
     def vitals(self) -> Vitals:

@@ -50,7 +50,7 @@ from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
 from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler
 
-#: A look at the workers takes so long at most, where parts are slow to answer.
+#: Scaling takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
 #: Jobs are given to workers for so long in a tick.
 AWARD_SECONDS: Final = 5.0
@@ -74,7 +74,7 @@ _CHANGES: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verbs:
-    """The verbs of a tick, as far as one that fails is told of by its part."""
+    """The verbs of a tick, which tests replace."""
 
     run_due: Callable[..., int] = ScheduleRunner.run_due
     resubmit_due: Callable[..., int] = Recrawl.resubmit_due
@@ -223,10 +223,10 @@ class Scheduler:
             done["seeded"] = self._verbs.tend_seeds(
                 self._seeding, tree, self._parts.now(), time_left
             )
-        with faults.within(TickPart.BIZS, "it could not be told which bizs there are"):
+        with faults.within(TickPart.BIZS, "the bizs could not be announced"):
             done["strays"] = self._verbs.announce_bizs(self._orphaned, tree, self._parts.now())
         self._clock.sync()
-        with faults.within(TickPart.WATCH, "the workers could not be watched"):
+        with faults.within(TickPart.WATCH, "dead workers could not be reaped"):
             reaper = open_reaper(self._recovery, self._hosts)
             dead = self._verbs.reap_until_sure(reaper, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
@@ -267,7 +267,7 @@ class Scheduler:
             done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
 
     def _target(self, done: dict[str, int]) -> None:
-        """Have as many workers as there should be; ``done`` is told what came of it."""
+        """Have as many workers as there should be; ``done`` counts what came of it."""
         with self._faults.within(TickPart.SCALING, "consumers could not be started"):
             before = dict(done)
             done |= _reported(self._scale())

@@ -18,7 +18,7 @@ set                       names                                                 
 ========================  ==========================================================  ============
 
 Which bizs and hosts these are is settled anew each hour and kept until it ends: hosts that came and
-went with each look would be billed as if all of them had been there for the hour. A biz without
+went with each evaluation would be billed as if all had been there for the hour. A biz without
 work emits nothing and costs nothing; what was working a minute ago still says that it is at 0.
 Ten bizs, two nodes and ten hosts are 248 series, 74 USD a month, as
 tests/unit/monitoring/test_metrics.py counts, those of findings among them. Totals by state, and
@@ -33,7 +33,7 @@ from typing import Final
 #: Requests put in and dealt with, a value a second at 1 s resolution. Statistic: Sum.
 SUBMITTED: Final = "Submitted"
 PROCESSED: Final = "Processed"
-#: Requests waiting to be served, held by workers, and waiting for their next try.
+#: Requests waiting to be served, leased by workers, and waiting for their next try.
 BACKLOG: Final = "Backlog"
 LEASED: Final = "Leased"
 DELAYED: Final = "Delayed"
@@ -65,11 +65,11 @@ QUEUE_KEY: Final = (
 
 # ---- of the stage ------------------------------------------------------------------------------
 
-#: 1 with each look of the monitor: where there is none, nobody watches.
+#: 1 with each evaluation of the monitor: where there is none, nobody watches.
 LOOKS: Final = "Looks"
-#: How long a look took, in seconds.
+#: How long an evaluation took, in seconds.
 LOOK_SECONDS: Final = "LookSeconds"
-#: How many things a look could not see.
+#: How many things an evaluation could not read.
 UNREAD: Final = "Unread"
 #: Rates as the monitor worked them out, of all bizs together.
 SUBMITTED_RATE_1S: Final = "SubmittedRate1s"
@@ -90,7 +90,7 @@ CAPACITY_SHORT: Final = "CapacityShort"
 HOSTS_THROTTLED: Final = "HostsThrottled"
 #: 1 while the newest configuration is refused.
 CONFIG_REFUSED: Final = "ConfigRefused"
-#: Incidents that are open; kinds of listener that could not be told; incidents that still owe a
+#: Incidents that are open; kinds of listener that could not be notified; incidents that still owe a
 #: message to somebody.
 INCIDENTS_OPEN: Final = "IncidentsOpen"
 MESSAGES_FAILED: Final = "MessagesFailed"
@@ -203,7 +203,7 @@ HOST: Final = (HOST_RATE, HOST_SUCCESS, HOST_LATENCY, HOST_THROTTLED)
 
 # ---- findings: 0 or 1 under the stage alone ----------------------------------------------------
 
-#: Begins the name of a finding's metric: 1 in each look that has the finding, else 0.
+#: Begins the name of a finding's metric: 1 in each evaluation that has the finding, else 0.
 FINDING: Final = "Finding"
 
 

@@ -57,7 +57,7 @@ ENV_POOL: Final = "CRAWLFLEET_POOL"
 ENV_HOME_REGION: Final = "CRAWLFLEET_HOME_REGION"
 #: Address of the machine by which a consumer's downloads leave; unset where the system chooses.
 ENV_SOURCE_ADDRESS: Final = "CRAWLFLEET_SOURCE_ADDRESS"
-#: ARNs of the SNS topics for people and for machines; unset where nobody is told.
+#: ARNs of the SNS topics for people and for machines; unset where nobody is notified.
 ENV_PEOPLE_TOPIC: Final = "CRAWLFLEET_PEOPLE_TOPIC"
 ENV_PHONES_TOPIC: Final = "CRAWLFLEET_PHONES_TOPIC"
 ENV_MACHINES_TOPIC: Final = "CRAWLFLEET_MACHINES_TOPIC"

@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``redis_url`` has no password, and is ``redis+cluster://`` or ``rediss+cluster://`` in cluster
     mode. ``redis_secret`` and ``node_secret_template`` (with ``{node}`` in it) are ids of Secrets
     Manager. Functions are names or ARNs, ``consumer_ceiling`` is the most invocations of the
-    consumer at once that the stage may be given. Topics are ARNs of SNS, None where nobody is told.
+    consumer at once that the stage may be given. Topics are ARNs of SNS, or None.
     ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
     ``home_region`` has parameters and secrets; None is the function's own.
@@ -163,9 +163,9 @@ class _Reader:
         self._environment = environment
         self.problems: list[Problem] = []
 
-    def read(self, name: str, mistake: Callable[[str], str | None], *, needed: bool = False) -> str:
+    def read(self, name: str, check: Callable[[str], str | None], *, needed: bool = False) -> str:
         value = self._environment.get(name, "").strip()
-        found = mistake(value) if value else "is not set" if needed else None
+        found = check(value) if value else "is not set" if needed else None
         if found is not None:
             self.problems.append(Problem(name, found))
         return value

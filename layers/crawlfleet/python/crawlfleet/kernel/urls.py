@@ -1,6 +1,6 @@
 """URLs: which may be asked for, whose they are, and which addresses a worker may connect to (H5).
 
-A URL is judged at submission, so that a mistake is answered while its author listens, and again by
+A URL is judged at submission, so that an error is answered while its author listens, and again by
 the fetcher, which trusts no store; each ``problem_with`` function returns what is wrong, or None.
 
 Where a name leads is judged at the socket. A tenant names hosts, and a host's owner names

@@ -87,7 +87,7 @@ def _unreadable(error: Exception) -> Problem:
 def right_fields(content: str | bytes, shape: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the right fields of a wrong document, mappings without their wrong entries.
 
-    For those who check what the types cannot say, so that one mistake does not hide another.
+    For those who check what the types cannot say, so that one error does not hide another.
 
     >>> from crawlfleet.config.documents.biz import Tenant
     >>> right_fields('{"api_keys": ["k"], "description": 5}', Tenant)

@@ -110,7 +110,7 @@ class Attempts:
         except NoProxyError as error:
             # Whoever has set up the pool mends it; until then nothing can be asked for, or is lost.
             until = now() + timedelta(seconds=error.again_seconds)
-            return Waiting(leased.host[0], [leased], until, "proxies", f"put aside: {error}"[:500])
+            return Waiting(leased.host[0], [leased], until, "proxies", f"deferred: {error}"[:500])
         except LeaseLostError as error:
             return Retry(now(), str(error))  # of what is not leased any more nothing is written
         except StoreError as error:
@@ -145,7 +145,7 @@ class Attempts:
             self._politeness.saw(leased.host, 0.0 if answer is None else answer.seconds, error)
             raise
         self._politeness.saw(leased.host, page.seconds, None)
-        # A polite worker waits for its turn at a host: that is not the host being slow.
+        # A polite worker waits for its slot at a host: that is not the host being slow.
         waited = time.perf_counter() - started - page.seconds
         self._account.add(leased.queue_key, "fetch", page.seconds)
         self._account.add(leased.queue_key, "wait", max(0.0, waited))

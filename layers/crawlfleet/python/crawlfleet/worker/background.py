@@ -69,7 +69,7 @@ class BackgroundTasks:
         self.is_surplus = False
         # How many other workers live, when it was last asked; None before that.
         self._others: int | None = None
-        # How many workers are kept available by stated needs, as far as it was told.
+        # How many workers are kept available by stated needs, as far as is known.
         self._floor = 0
 
     def start(self) -> list[asyncio.Task[None]]:
@@ -213,7 +213,7 @@ class BackgroundTasks:
 
     @property
     def is_kept(self) -> bool:
-        """Tell whether too few would be left without this worker, as far as it was told.
+        """Tell whether too few would be left without this worker, as far as is known.
 
         That costs nothing, and so may be asked often. Where it is not so any more, whoever leaves
         is decided in Redis.
@@ -242,7 +242,7 @@ class BackgroundTasks:
         workers = services.workers
         try:
             if self._others is None:
-                # Nobody has told this worker yet what is kept available.
+                # It is not known yet what is kept available.
                 targets = services.scaling.targets
                 target = await self._threaded(decided, targets, services.pool)
                 least = self._least(0 if target is None else target.floor)

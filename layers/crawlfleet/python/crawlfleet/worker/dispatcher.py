@@ -71,7 +71,7 @@ class Dispatcher:
         try:
             granted += await self._threaded(self._leases.admit, first.queue_key, first.biz, rest)
         except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
-            warn("work could not get its turn", error)
+            warn("requests could not get slots", error)
             self._leases.back_off(first.queue_key)
         for one in set(leased).difference(granted):
             self._in_flight.drop(one)
@@ -84,7 +84,7 @@ class Dispatcher:
         try:
             await self._threaded(self._leases.defer, leased.queue_key, leased.biz, [waiting])
         except Exception as error:  # noqa: BLE001  whoever has it when its lease ends goes on
-            warn("work could not be put aside; its lease will end", error)
+            warn("a request could not be deferred; its lease will end", error)
         self._in_flight.drop(leased)
 
     async def hand_back(self, leased: Sequence[LeasedRequest], why: str) -> None:
@@ -98,7 +98,7 @@ class Dispatcher:
                 await self._threaded(self._leases.release, queue_key, part[0].biz, claims, why)
                 self._report.handed_back += len(part)
             except Exception as error:  # noqa: BLE001  the others are to be handed back too
-                warn("work could not be handed back; its leases will end", error)
+                warn("requests could not be handed back; their leases will end", error)
 
 
 class CancellationWatcher:

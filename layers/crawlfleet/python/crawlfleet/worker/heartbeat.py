@@ -81,7 +81,7 @@ class Heartbeat:
     def may_have_lost(self) -> bool:
         """Tell whether the requests in flight may be others' by now; it has not looked since.
 
-        A beat has found it unknown, buried or lost with Redis; or it came after a long silence: the
+        A beat has found it unknown, reaped or lost with Redis; or it came after a long silence: the
         process was frozen, or Redis away.
         """
         return self._losses > self._looked

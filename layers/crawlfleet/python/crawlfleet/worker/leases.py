@@ -143,7 +143,7 @@ class Leases:
             if not taken.leased:
                 raise
             # What is taken already must not be lost; what was to come has been handed back.
-            warn("no more work could be leased", error)
+            warn("no more requests could be leased", error)
             self.back_off(queue_key)
             return taken
         return Taken([*taken.leased, *more.leased], taken.entries + more.entries)
@@ -224,7 +224,7 @@ class Leases:
             if waiting:
                 self.defer(queue_key, biz, waiting)
         except Exception:
-            why = "handed back: whose turn it is could not be told"
+            why = "handed back: no slots of its host could be had"
             self.release(queue_key, biz, [one.claim for one in (*leased, *others)], why)
             raise
         self._account.add(queue_key, "turn", self._now() - started)

@@ -19,7 +19,7 @@ from crawlfleet.requests.outcomes import Dead, Done, Outcome
 from crawlfleet.worker.session import CoverageKey, Session, safely
 from crawlfleet.worker.usage_meter import UsageMeter
 
-#: Between two looks whether usage is to be read, or told.
+#: Between two looks whether usage is to be read, or reported.
 USAGE_SECONDS: Final = 0.5
 
 
@@ -59,7 +59,7 @@ class Telemetry:
             safely(self._services.coverages.add, queue_key, rule, version, counted)
 
     async def report_hosts(self, *, last: bool = False) -> None:
-        """Tell the fleet what was seen of hosts; what it does not hear is told the next time.
+        """Report to the fleet how hosts did; what does not arrive is reported the next time.
 
         The last time there is no next one: permits end by themselves then, and what is lost of a
         back-off the site will say to whoever comes next.
@@ -68,7 +68,7 @@ class Telemetry:
         try:
             unreported = await self._session.threaded(self._politeness.report, reports)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
-            warn("what was seen of hosts could not be told yet", error)
+            warn("how hosts did could not be reported yet", error)
             unreported = reports
         self._politeness.keep(unreported)
 
@@ -82,7 +82,7 @@ class Telemetry:
             await self.report_usage()
 
     async def report_usage(self, *, last: bool = False) -> None:
-        """Report what jobs have used here; what could not be told is told the next time."""
+        """Report what jobs have used here; what does not arrive is reported the next time."""
         self.usage.tick()
         parts = self.usage.take(last=last)
         if not parts:
@@ -91,7 +91,7 @@ class Telemetry:
             now = self._services.clock()
             await self._session.threaded(self._services.demands.add_run, parts, now)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
-            warn("what runs have taken could not be told yet", error)
+            warn("the usage of jobs could not be reported yet", error)
             self.usage.keep(parts)
 
 
@@ -101,7 +101,7 @@ LEAST_SECONDS: Final = 3.0
 LEAST_PAGES: Final = 3
 #: What a queue has shown in so long without showing enough is forgotten: it is not of now.
 LONGEST_SECONDS: Final = 60.0
-#: Queues that are told of at once, and of which account is kept.
+#: Queues that are reported at once, and of which account is kept.
 QUEUES: Final = 50
 
 
@@ -149,7 +149,7 @@ class ThroughputMeter:
                 account.ended += is_final
 
     def throughput(self) -> Throughput | None:
-        """Return what this worker can do in a second, by what it did since the last call that told.
+        """Return what this worker can do in a second, by what it did since the last report.
 
         None while that is nothing to go by.
         """

@@ -27,9 +27,9 @@ from crawlfleet.requests.outcomes import Done, Outcome
 
 #: Between two readings, unless all that ran has ended.
 READ_SECONDS: Final = 1.0
-#: So often what was measured of a job that goes on is told.
+#: So often the usage of a job that goes on is reported.
 REPORT_SECONDS: Final = 15.0
-#: A job of which nothing is under way for so long is told of at once, and is forgotten after this.
+#: A job of which nothing is under way for so long is reported at once, and is forgotten after this.
 QUIET_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 #: Jobs that are measured at once.
@@ -239,7 +239,7 @@ class UsageMeter:
         return self._others if run is None else run
 
     def _forget_one(self) -> bool:
-        """Make room, where a job is quiet and all of it told."""
+        """Make room, where a job is quiet and all of it reported."""
         quiet = (key for key, run in self._runs.items() if not run.running and not run.unreported)
         key = next(quiet, None)
         return key is not None and self._runs.pop(key) is not None

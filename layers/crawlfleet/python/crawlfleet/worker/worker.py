@@ -8,7 +8,7 @@ A request's life here, step by step, in coroutines around one set of requests in
     3 run        when its slot has come: renew the lease if it is in doubt (worker.heartbeat),
                  download, read (worker.attempt); one outcome a request, or a reason to wait
     4 settle     store records and outcomes in batches, then finish, delay or drop the leases
-                 (worker.settler); tell the fleet what was seen of hosts (worker.telemetry)
+                 (worker.settler); report to the fleet how hosts did (worker.telemetry)
 
 Beside them run the renewal of leases, the watch for cancelled jobs, the telemetry, the tasks that a
 worker does for the fleet (worker.background), and a heartbeat in a thread of its own.
@@ -136,7 +136,7 @@ class Worker:
                 is_cut_off = heartbeat.is_cut_off
                 taken = NOTHING if is_cut_off else await session.threaded(self._leases.take)
             except Exception as error:  # noqa: BLE001  one queue's fault must not stop the others
-                warn("no work could be leased", error)
+                warn("no requests could be leased", error)
                 await self._steady.sleep(self._pauses.trouble)
                 continue
             self._dispatcher.begin(await self._cancellations.kept(taken.leased))

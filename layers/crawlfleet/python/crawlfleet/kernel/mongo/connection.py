@@ -72,7 +72,7 @@ MAJORITY: Final = WriteConcern("majority")
 NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
 
 #: Between two statements of a transaction of ours lie microseconds. One that has waited for this
-#: long has lost its client; should that be only frozen, it is told to do it all again.
+#: long has lost its client; should that be only frozen, it has to do it all again.
 LEFT_ALONE: Final = timedelta(seconds=2)
 _ENDING_SECONDS: Final = 5.0
 

@@ -249,7 +249,7 @@ class Cluster:
     def _follow(self, key: str, put: Callable[[Node, Ahead], object]) -> object:
         """Put a call to the node that has the key.
 
-        ``put`` is told what must go ahead of the call on its connection. A node that sends it on,
+        ``put`` takes what must go ahead of the call on its connection. A node that sends it on,
         or bids it wait, has not run it.
         """
         node = self._node_of(key)
@@ -413,7 +413,7 @@ class Cluster:
 
 
 def _place_of(reported: object, by: Node) -> tuple[str, int]:
-    """Return host and port of a node; one without a host is where the one that told it is."""
+    """Return host and port of a node; one without a host is where the one that said so is."""
     host, port, *_ = cast("list[bytes | int | None]", reported)
     name = host.decode() if isinstance(host, bytes) else ""
     return name if name not in {"", "?"} else by.place[0], int(port or 0)

@@ -194,11 +194,9 @@ class Server:
         """Run a repeatable script on several sets of keys and arguments, in one round trip."""
 
         def run() -> list[object]:
-            pipe = self.client.pipeline(transaction=False)
-            put = cast("Callable[..., object]", pipe.execute_command)
-            for keys, arguments in each:
-                put("EVALSHA", script.digest, len(keys), *keys, *arguments)
-            return cast("list[object]", pipe.execute())
+            return self.together(
+                [("EVALSHA", script.digest, len(keys), *keys, *args) for keys, args in each]
+            )
 
         def load_and_run() -> list[object]:
             try:
@@ -207,9 +205,7 @@ class Server:
                 self.client.script_load(script.source.decode())
                 return run()
 
-        answers = repeated(load_and_run)
-        self.used_at = time.time()
-        return answers
+        return repeated(load_and_run)
 
     def together(self, commands: Sequence[Sequence[Argument]]) -> list[object]:
         """Run commands one after the other, in one round trip."""
@@ -252,7 +248,7 @@ class Server:
 
 
 class FleetKeys(NamedTuple):
-    """The keys that all queues of a stage share."""
+    """The keys that all queues of a stage share, each named as it ends."""
 
     workers: str
     wakes: str
