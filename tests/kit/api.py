@@ -24,7 +24,7 @@ from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
 from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import service as seeds
-from crawlfleet.crawling.records import coverage
+from crawlfleet.crawling.records import redis as records
 from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.jobs.schedules.service import ScheduleService
 from crawlfleet.monitoring import fleet_view as fleet
@@ -70,6 +70,6 @@ SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "list_schedules": (ScheduleService, "of_biz"),
     "visit": (recrawl, "get_visit"),
     "visit_totals": (recrawl, "totals"),
-    "coverage": (coverage, "coverage"),
+    "coverage": (records, "coverage"),
     "workers": (fleet, "workers"),
 }

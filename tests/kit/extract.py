@@ -19,6 +19,12 @@ from crawlfleet.crawling.extract.links import (
     within,
 )
 from crawlfleet.crawling.extract.nesting import DEPTH_MAX, Elements, walk
-from crawlfleet.crawling.records.coverage import coverage_of, together
-from crawlfleet.crawling.records.redis import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, countable
+from crawlfleet.crawling.records.redis import (
+    LONGEST_NAME,
+    MOST_FIELDS,
+    MOST_VERSIONS,
+    countable,
+    coverage_of,
+    together,
+)
 from crawlfleet.crawling.trials.service import try_rule

@@ -1,6 +1,5 @@
 """Names tests use of records: normalisation, schema, coverage and the pipeline."""
 
-from crawlfleet.crawling.records.coverage import coverage
 from crawlfleet.crawling.records.normalise import (
     DEEPEST,
     LARGEST_BYTES,
@@ -31,7 +30,7 @@ from crawlfleet.crawling.records.pipeline import (
     prepare,
 )
 from crawlfleet.crawling.records.pipeline import LEASE as ITEM_LEASE
-from crawlfleet.crawling.records.redis import _PUT, RedisCoverages, RedisDataQueue
+from crawlfleet.crawling.records.redis import _PUT, RedisCoverages, RedisDataQueue, coverage
 from crawlfleet.crawling.records.schema import (
     KEPT_SCHEMAS,
     LONGEST_CHAIN,

@@ -12,7 +12,7 @@ from crawlfleet.api.inputs import Url, read
 from crawlfleet.api.responses import TooLargeBodyError, filled, shown
 from crawlfleet.api.routing import Call, Routes
 from crawlfleet.config.documents.rule import Rule
-from crawlfleet.crawling.records import coverage
+from crawlfleet.crawling.records import redis as records
 from crawlfleet.crawling.trials import remote
 from crawlfleet.crawling.trials.remote import LARGEST_PAGE, TrialWanted, Tried
 from crawlfleet.kernel.errors import InvalidRequestError
@@ -162,7 +162,7 @@ ROUTES: Final = Routes()
 def get_coverage(call: Call, biz: str) -> Response[str]:
     """Get in how many records each field has a value, by rule and version."""
     ports = call.context.coverage
-    return shown(200, coverage_view(coverage.coverage(ports, call.tree, call.tenant, biz)))
+    return shown(200, coverage_view(records.coverage(ports, call.tree, call.tenant, biz)))
 
 
 @ROUTES.add("POST", "/v1/{biz}/rules/try", TriedRule, problems=(413,), body=(TrialInput,))

@@ -19,8 +19,8 @@ from crawlfleet.crawling.fetching.models import FetchContext
 from crawlfleet.crawling.frontier.adding import problem_with_seed, spec_of_link
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards, NoSlotError
-from crawlfleet.crawling.records.coverage import coverage_of
 from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
+from crawlfleet.crawling.records.redis import coverage_of
 from crawlfleet.crawling.recrawl import service as recrawling
 from crawlfleet.crawling.recrawl.policy import NOT_MODIFIED, PageContent
 from crawlfleet.kernel.errors import (

@@ -16,9 +16,8 @@ from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.records.coverage import together
 from crawlfleet.crawling.records.pipeline import DataProcessor
-from crawlfleet.crawling.records.redis import RedisCoverages
+from crawlfleet.crawling.records.redis import RedisCoverages, together
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.records.coverage import coverage_of, with_rejected
 from crawlfleet.crawling.records.normalise import (
     item_of,
     key_of,
@@ -29,7 +28,12 @@ from crawlfleet.crawling.records.normalise import (
     normalised,
     put_of,
 )
-from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
+from crawlfleet.crawling.records.redis import (
+    RedisCoverages,
+    RedisDataQueue,
+    coverage_of,
+    with_rejected,
+)
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id

@@ -29,10 +29,9 @@ from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import Patience, SingleRequest, fetch_context_of
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.records.coverage import coverage_of
 from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
-from crawlfleet.crawling.records.redis import countable
+from crawlfleet.crawling.records.redis import countable, coverage_of
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.trials.remote import Failure, Question, RuleTrial, Seen, Tried
 from crawlfleet.kernel.errors import (
