@@ -41,14 +41,14 @@ class Beating:
 
 
 class Fleet:
-    """The workers as the watch sees them, and since when they are watched without a lapse."""
+    """The workers as the detector sees them, and since when they are observed without a lapse."""
 
     def __init__(self) -> None:
         self.beating: dict[str, Beating] = {}
         self._since_ms = self._seen_ms = 0
 
     def observed_since(self, now_ms: int, lapse: timedelta) -> int:
-        """Note that the fleet is watched now. A clock that was set back is a lapse too."""
+        """Note that the fleet is observed now. A clock that was set back is a lapse too."""
         watched = self._since_ms <= self._seen_ms <= now_ms
         if not watched or now_ms - self._seen_ms > lapse // _MILLISECOND:
             self._since_ms = now_ms
@@ -80,7 +80,7 @@ class MemoryWorkers:
         self._pools = {MAIN_POOL: self}
 
     def pool(self, name: str) -> "MemoryWorkers":
-        """The workers of another pool, which the same watch looks at."""
+        """The workers of another pool, which the same detector sees."""
         with self._lock:
             if name not in self._pools:
                 other = MemoryWorkers(liveness=self._liveness, clock=self._clock)
@@ -121,7 +121,7 @@ class MemoryWorkers:
             return True
 
     def forget(self, worker: str) -> bool:
-        """Keep nothing of the worker; whether the watch knew it."""
+        """Forget the worker; return True if it was known."""
         with self._lock:
             self._beats.pop(worker, None)
             self._leaving.discard(worker)
@@ -184,7 +184,7 @@ class MemoryWorkers:
         return self._leaving.intersection(_later(self._beats, presence.live_after_ms))
 
     def _feel(self, worker: str, worker_status: WorkerStatus) -> bool:
-        """Note the pulse; whether the watch knew the worker."""
+        """Note the beat; return True if the worker was known."""
         now_ms = to_ms(self._clock())
         since_ms = self._fleet.observed_since(now_ms, DETECTOR_LAPSE)
         forget_ms = now_ms - MEMORY // _MILLISECOND
@@ -207,7 +207,7 @@ def _later(scores: dict[str, int], than: int) -> list[str]:
 
 
 class MemoryFailureDetector:
-    """A ``Watch`` over workers in memory, by their clock; thread-safe."""
+    """A failure detector of workers in memory, by their clock; thread-safe."""
 
     def __init__(self, workers: MemoryWorkers, *, lapse: timedelta = DETECTOR_LAPSE) -> None:
         self._workers = workers
@@ -226,7 +226,7 @@ class MemoryFailureDetector:
             return True
 
     def release_lock(self, name: str, holder: str) -> None:
-        """The holder is done; no effect if the turn is another's now."""
+        """Release a lock; no effect if it is another holder's now."""
         with self._workers.opened():
             started_ms, _, present = self._turns.get(name, (0, 0, None))
             if present == holder:
@@ -252,7 +252,7 @@ class MemoryFailureDetector:
             return found
 
     def observed_for(self) -> timedelta:
-        """Measure how long the fleet has been watched without a lapse."""
+        """Measure how long the fleet was observed without a lapse."""
         with self._workers.opened() as (fleet, now_ms):
             return (now_ms - fleet.observed_since(now_ms, self._lapse)) * _MILLISECOND
 

@@ -35,9 +35,9 @@ from tests.fakes.recovery import (
 )
 from tests.fakes.recrawl import MemoryVisits
 from tests.fakes.requests import MemoryRequestStore, MemoryRules
+from tests.fakes.scaling import MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.spiders import MemorySpiders
-from tests.fakes.staffing import MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit import (
     bidding,

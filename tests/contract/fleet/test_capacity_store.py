@@ -1,4 +1,4 @@
-"""The contract of Staffing: one decision stands, and as many leave as it says."""
+"""The contract of scaling targets: one stands, and as many workers leave as it says."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -349,7 +349,7 @@ def test_an_unusable_throughput_is_reported_as_an_unusable_part(redis_connection
 
 @pytest.fixture
 def pools(backend):
-    """The usual workers, those of the pool ``large``, the watch over both, and decisions."""
+    """The usual workers, those of the pool ``large``, the detector of both, and targets."""
     large = backend.make(RedisWorkers, pool="large")
     return backend[RedisWorkers], large, backend[RedisFailureDetector], backend[RedisScalingTargets]
 

@@ -1,11 +1,11 @@
-"""The contract of Watch, and of what a beat tells it: whose silence counts, whose turn it is."""
+"""The contract of the failure detector and its locks: whose silence counts, who has a lock."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract import watch_cases
+from tests.contract import detector_cases
 from tests.kit.config import DetectorLimits
 from tests.kit.fleet import (
     WINDOW,
@@ -34,8 +34,8 @@ backend = backend_over(RedisWorkers, RedisFailureDetector)
 @pytest.fixture
 def station(backend, tenant):
     if backend.connection is None:
-        return watch_cases.in_memory()
-    return watch_cases.on_redis(backend.connection, tenant)
+        return detector_cases.in_memory()
+    return detector_cases.on_redis(backend.connection, tenant)
 
 
 def silences(station, silent_for=None):
@@ -280,7 +280,7 @@ def test_a_clock_that_is_set_forward_kills_nobody(station):
     assert station.detector.heartbeats(LOOK) == []
 
 
-# ---- turns --------------------------------------------------------------------------------------
+# ---- locks --------------------------------------------------------------------------------------
 
 
 def test_one_of_many_callers_gets_the_lock(station):

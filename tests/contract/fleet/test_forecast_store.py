@@ -1,4 +1,4 @@
-"""The contract of Outlook: what lies ahead of the workers, at a bounded cost."""
+"""The contract of queue samples: the work ahead of the workers, at a bounded cost."""
 
 from datetime import UTC, datetime, timedelta
 

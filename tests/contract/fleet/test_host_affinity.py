@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.fakes.fleet import MemoryWorkers
-from tests.fakes.staffing import MemoryScalingTargets
+from tests.fakes.scaling import MemoryScalingTargets
 from tests.kit.fleet import PoolScaling
 from tests.kit.kernel import QueueKey, to_ms
 from tests.kit.politeness import DeferredHost

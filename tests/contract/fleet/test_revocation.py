@@ -1,4 +1,4 @@
-"""ports.Disowning over memory and a real MongoDB."""
+"""Leases are revoked, in memory and in a real MongoDB."""
 
 from collections.abc import Callable
 from datetime import timedelta

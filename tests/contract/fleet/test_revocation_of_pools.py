@@ -1,4 +1,4 @@
-"""Lanes of pools in the truth, over memory and a real MongoDB: whose is what, and who gets it."""
+"""Queues of pools, in memory and in a real MongoDB: whose requests are whose, and who gets them."""
 
 from datetime import timedelta
 

@@ -19,8 +19,8 @@ from tests.fakes.records import MemoryCoverages, MemoryDataQueue
 from tests.fakes.recovery import MemoryLeaseBook, MemoryLeaseRevocation, MemoryQueueRebuild
 from tests.fakes.recrawl import MemoryVisits
 from tests.fakes.requests import MemoryRequestStore, MemoryRules
+from tests.fakes.scaling import MemoryLimit, MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.schedules import MemorySchedules
-from tests.fakes.staffing import MemoryLimit, MemoryQueueSampler, MemoryScalingTargets
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit.bidding import Bidder, JobAuction, LinkProber, Probe
 from tests.kit.config import (

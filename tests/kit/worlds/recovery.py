@@ -15,7 +15,7 @@ def submitted(world: World, count: int, **changes: object) -> list[Entry]:
 
 
 def run(world: World, time_left: float = 120.0, **changes: object):
-    """A round; the turn is given back, so that the next one may come at once."""
+    """Do a round and release its lock, so that the next one may come at once."""
     ports = world.recovery(**changes)
     done = ports.recover(world.tree, "scheduler", world.now, lambda: time_left)
     world.detector = MemoryFailureDetector(world.workers)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fakes.staffing import MemoryLimit
+from tests.fakes.scaling import MemoryLimit
 from tests.kit.fleet import FLEET_POOL, PROBES, SPARE, allow
 from tests.kit.kernel import LimitRefusedError, StoreUnavailableError
 from tests.kit.worlds.fleet import queued, scaled

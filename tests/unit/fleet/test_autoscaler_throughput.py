@@ -1,4 +1,4 @@
-"""What is learnt of workers' paces: from those that were busy, and little from the others."""
+"""Throughputs are learnt from busy workers, and little from the others."""
 
 import pytest
 from hypothesis import given

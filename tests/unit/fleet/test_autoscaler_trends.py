@@ -20,7 +20,7 @@ from tests.kit.fleet import (
 )
 from tests.kit.worlds.fleet import MINUTE, NOW, Decider, limits, queue_key, throughputs
 
-#: Queues of all kinds: with paces of their own, held by workers, late or not.
+#: Queues of all kinds: with throughputs of their own, leased, late or not.
 any_queues = st.builds(
     QueueDemand,
     backlog=st.integers(0, 50_000),
@@ -143,7 +143,7 @@ def test_a_burst_is_done_within_its_plan_by_as_few_as_can_do_it():
 @given(st.integers(1_000, 200_000), st.floats(300, 3_000), st.floats(4, 200))
 def test_a_plan_is_kept_wherever_the_stage_has_the_workers_for_it(requests, plan, throughput):
     burst = Burst(requests, plan, throughput)
-    # One tick passes before anybody's pace is known, and one worker is on its own until then.
+    # One tick passes before any throughput is known, and one worker is on its own until then.
     if requests > 20 * throughput * (plan * 0.8 - 60):
         return
 

@@ -64,7 +64,7 @@ def test_what_a_killed_worker_held_is_back_in_the_queue_within_seconds(world):
 
 
 class Away:
-    """A Redis whose queues cannot be read for the moment."""
+    """A queue that cannot be read for the moment."""
 
     def __init__(self, queue) -> None:
         self._queue = queue
@@ -216,7 +216,7 @@ def test_the_journal_says_how_many_were_reclaimed_and_from_whom(world):
 
 
 def stay(world: World, *alive: str) -> tuple[tuple[str, ...], int]:
-    """Stand watch while these go on beating; who was found dead, and how long it took."""
+    """Reap until sure while these go on beating; return the dead, and how long it took."""
     began = world.now
 
     def pause(seconds: float) -> None:
@@ -267,7 +267,7 @@ def test_where_others_detect_failures_the_tick_does_not(world):
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_where_the_reaper_was_the_last_to_die_the_tick_stays_until_it_is_sure(world, ends):
-    """Killed in mid-turn, or right after: its turn is no sign that anybody watches."""
+    """Killed with the lock, or right after: its lock is no sign that anybody reaps."""
     submitted(world, 3)
     beat(world, "a", seconds=5)
     ids = take(world, "a", 2)

@@ -29,7 +29,7 @@ def submitted(world: World, *hosts: str, tenant: str = "default") -> None:
 
 
 def deferred(world: World, host: str, count: int, queue_key=DOCS, again_in: float = 0.0) -> None:
-    """So many wait for a host, as after a worker found no turn for them."""
+    """So many wait for a host, as after a worker got no slots for them."""
     submitted(world, *[host] * count, tenant=queue_key.tenant)
     until = world.now + timedelta(minutes=5)
     leased = world.queue.lease(queue_key, "t", count, world.now, until)
@@ -280,7 +280,7 @@ def many_queues(world: World, count: int, node: str) -> None:
 
 @pytest.mark.parametrize(("fails", "rate"), [(True, 0.0), (False, math.inf)])
 def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_queue(world, fails, rate):
-    """Eight queues at ten seconds each: the tick would be cut off before anything is decided."""
+    """At ten seconds for each of eight queues the tick would be cut off before its decision."""
     many_queues(world, 8, "main")
     node = Hanging(world, fails=fails)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.staffing import MemoryLimit
+from tests.fakes.scaling import MemoryLimit
 from tests.kit.config import Needs, PoolLimits, Tree
 from tests.kit.fleet import (
     PoolScaling,

@@ -249,7 +249,7 @@ def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):
     assert run(world).orphans == 0
 
 
-# ---- turns --------------------------------------------------------------------------------------
+# ---- locks --------------------------------------------------------------------------------------
 
 
 def test_two_rounds_at_once_are_one(world):
@@ -285,7 +285,7 @@ def lines(world: World) -> list[JournalLine]:
 
 @pytest.mark.usefixtures("_watched")
 def test_a_claim_that_came_after_its_worker_was_reaped_is_reclaimed(world):
-    """The truth has a lease that the index knows nothing of."""
+    """MongoDB has a lease that Redis does not list."""
     [entry] = submitted(world, 1)
     until = world.now + timedelta(minutes=5)
     world.queue.lease(DOCS, "gone.aa.1", 1, world.now, until)

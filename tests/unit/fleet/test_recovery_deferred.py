@@ -1,4 +1,4 @@
-"""Recovery and what waits for its host: pending in the truth, and not missing in the queue."""
+"""Recovery and deferred requests: pending in MongoDB, and not missing in the queue."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ def _whole_queues(world):
 
 
 def defer(world, entries, token="w.aa.1"):
-    """As a worker does that gets no turn."""
+    """Defer as a worker does that gets no slot."""
     until = world.now + timedelta(seconds=60)
     claims = world.store.claim(DOCS, world.biz, entries, "w", world.now, until, token)
     assert len(claims) == len(entries)

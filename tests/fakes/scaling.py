@@ -28,7 +28,7 @@ _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
 
 
 class MemoryScalingTargets:
-    """A ``Staffing`` over workers in memory, by their clock; thread-safe."""
+    """Scaling targets of workers in memory, by their clock; thread-safe."""
 
     def __init__(self, workers: MemoryWorkers) -> None:
         self._lock = RLock()
@@ -41,7 +41,7 @@ class MemoryScalingTargets:
         return self._workers.pool(MAIN_POOL if pool == FLEET_POOL else pool)
 
     def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
-        """Seconds since those that state needs were at work."""
+        """Tell the seconds since those with stated needs were active."""
         with self._lock, self._workers.opened() as (_, now_ms):
             before = self._needs
             self._needs = {
@@ -51,13 +51,13 @@ class MemoryScalingTargets:
             return {name: (now_ms - at) / 1_000 for name, at in self._needs.items()}
 
     def read(self, pool: str) -> ScalingState:
-        """Get the decision that stands."""
+        """Get the standing target."""
         with self._lock, self._workers.opened() as (_, now_ms):
             found = self._pools.get(pool, ScalingState())
             return replace(found, now_ms=now_ms, leaving=self._workers_of(pool).leaving)
 
     def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
-        """Make it the decision that stands, unless another was made since ``read``."""
+        """Set the target, unless another was set since ``read``."""
         with self._lock:
             found = self._pools.get(pool, ScalingState())
             if found.version != read.version:
@@ -66,7 +66,7 @@ class MemoryScalingTargets:
             return True
 
     def throughputs(self, pool: str) -> dict[str, float]:
-        """Get the throughput that workers have shown of queues."""
+        """Get the learnt throughputs of queues."""
         with self._lock:
             return dict(self._throughputs.get(pool, {}))
 
@@ -78,7 +78,7 @@ class MemoryScalingTargets:
         now: datetime,
         throughputs: Mapping[str, Throughput] = _NONE,
     ) -> ThroughputReply:
-        """A worker says what it can do; whether it is to leave."""
+        """Learn a throughput; tell whether the worker is to leave."""
         with self._lock:
             if throughput is not None:
                 found = self._pools.get(pool, ScalingState())
@@ -102,7 +102,7 @@ class MemoryScalingTargets:
 
 
 class MemoryQueueSampler:
-    """An ``Outlook`` over a queue in memory."""
+    """Samples of a queue in memory."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
@@ -110,7 +110,7 @@ class MemoryQueueSampler:
     def works(
         self, queues: Sequence[QueueKey], now: datetime, soon: timedelta, hosts: int
     ) -> list[QueueWork]:
-        """Sum the work that lies ahead in each queue."""
+        """Sum the work ahead in each queue."""
         return [self._work(queue_key, to_ms(now), to_ms(now + soon), hosts) for queue_key in queues]
 
     def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""A watched fleet over either implementation, and its server's time passing without waiting."""
+"""An observed fleet over either implementation, and its server's time passing without waiting."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.kit.redis import RedisConnection
 
 @dataclass
 class Station:
-    """Workers, the watch over them, and ``wait`` by which the server's clock goes on, or back."""
+    """Workers, their failure detector, and ``wait`` that moves the server's clock."""
 
     workers: RedisWorkers
     detector: RedisFailureDetector
