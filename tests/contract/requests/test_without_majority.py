@@ -10,7 +10,6 @@ import pytest
 from pymongo.monitoring import CommandListener
 
 from infra.local.mongo_server import MongoServer
-from tests.contract.crawling.recrawl.test_visits import BIZ, HOUR, a_visit
 from tests.contract.requests.test_ledgers_busy import no_majority
 from tests.contract.seed_cases import Bed, seeds_of
 from tests.contract.store_cases import (
@@ -22,6 +21,7 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.contract.visit_cases import BIZ, HOUR, a_visit
 from tests.kit.frontier import MongoSeeds
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo import MongoRequestStore

@@ -1,17 +1,15 @@
 """Visits of pages over memory and a real MongoDB."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from hashlib import blake2b
 from threading import Barrier
 
 import pymongo.monitoring
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.store_cases import NOW, a_biz, a_generation
+from tests.contract.store_cases import NOW, a_generation
+from tests.contract.visit_cases import BIZ, HOUR, POLICY, SECOND, a_visit
 from tests.kit.broken_servers import closed_port
-from tests.kit.config import RecrawlPolicy
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
@@ -19,39 +17,12 @@ from tests.kit.recrawl import MongoVisits
 from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.waiting import eventually
 
-POLICY = RecrawlPolicy(schedule=True)
-BIZ = a_biz(recrawl=POLICY)
-SECOND = timedelta(seconds=1)
-HOUR = timedelta(hours=1)
-
-
 backend = backend_over(MongoVisits)
 
 
 @pytest.fixture
 def visits(backend: Backend) -> MongoVisits:
     return backend[MongoVisits]
-
-
-def a_visit(number: int = 0, **changes: object) -> Visit:
-    facts: dict = {
-        "key": blake2b(str(number).encode(), digest_size=16).hexdigest(),
-        "url": f"https://site.example/{number}",
-        "rule": "detail",
-        "rule_version": "v1",
-        "depth": 3,
-        "meta": {"list_page": 3, "$a.b": None, "x": "é", "scrapy": '{"callback": "item"}'},
-        "visited_at": NOW,
-        "changed_at": NOW - HOUR,
-        "next_at": NOW + number * SECOND,
-        "interval_seconds": 3_600.5,
-        "validators": Validators(etag='W/"$x.y"', last_modified="Sun, 01 Mar 2026 11:00:00 GMT"),
-        "content": "00ff" * 8,
-        "visits": 7,
-        "changes": 2,
-        "saved": 3,
-    }
-    return Visit(**{**facts, **changes})
 
 
 def keys_of(visits: list[Visit]) -> list[str]:
