@@ -102,5 +102,5 @@ def test_a_restricted_user_may_run_jobs_from_listing_to_end(restricted):
     assert board.retract("w2", NOW, wait) == keys[2]
     assert board.drop("bolt", "docs", 9) == 2
     probes, way = RedisProbeCache(restricted), msgspec.structs.replace(WAY, pool="eu")
-    assert probes.look(way, "w1", wait) is probes.look(way, "w1", wait) is True
+    assert probes.get_or_claim(way, "w1", wait) is probes.get_or_claim(way, "w1", wait) is True
     probes.release(way, "w1")

@@ -1,4 +1,4 @@
--- board_offer: puts a job on the board; its keys are those of board_prelude.
+-- board_add: puts a job on the board; its keys are those of board_prelude.
 -- ARGV[1] job       tenant/biz/name
 -- ARGV[2] pool      - for any
 -- ARGV[3] priority
