@@ -26,13 +26,13 @@ class Time:
 
 @dataclass
 class Street:
-    """One host, and how workers of tenants ask for it. ``turns`` are all that were given."""
+    """One host, and how workers of tenants ask for it. ``slots`` are all that were granted."""
 
     hosts: RedisHosts
     time: Time
     host: str
     limits: HostLimits = field(default_factory=HostLimits)
-    turns: list[tuple[float, str, str]] = field(default_factory=list)
+    slots: list[tuple[float, str, str]] = field(default_factory=list)
 
     def ask(
         self,
@@ -53,7 +53,7 @@ class Street:
         )
         (grant,) = self.hosts.reserve([ask], worker)
         at = self.time.seconds + grant.wait_seconds
-        self.turns += [
+        self.slots += [
             (at + n * grant.interval_seconds, tenant, worker) for n in range(grant.count)
         ]
         return grant
@@ -70,8 +70,8 @@ class Street:
         return state
 
     def moments(self, tenant: str | None = None) -> list[float]:
-        """Times at which turns were given, of all tenants or of one."""
-        return sorted(at for at, of, _ in self.turns if tenant in {None, of})
+        """Get the times of the slots, of all tenants or of one."""
+        return sorted(at for at, of, _ in self.slots if tenant in {None, of})
 
     def wait(self, seconds: float) -> None:
         self.time.seconds = round(self.time.seconds + seconds, 3)  # clocks are read to the ms

@@ -26,7 +26,7 @@ _MOST_OVERLOAD: Final = 32
 
 
 def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
-    """The host after a report."""
+    """Get the host after a report."""
     host = _reported(swept(host, now, report.tenant), report, worker, now)
     counts = counted(host.counts, report, micros(report.seconds), now)
     host = replace(host, counts=counts)
@@ -44,7 +44,7 @@ def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> Host
 
 
 def _reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
-    """What the worker has under way, as it says."""
+    """Take over the downloads that the worker reports in flight."""
     key, most = (worker, report.tenant), report.limits.concurrency
     before = host.permits.get(key)
     count = keeps(host, worker, report.tenant, report.running, most, now)
@@ -87,7 +87,7 @@ def _overloaded(host: HostEntry, limits: HostLimits, retry_after: int, now: int)
 
 
 def _span(limits: HostLimits, overload: int) -> int:
-    """How long a host is left alone at that overload."""
+    """Get the length of a back-off at that overload."""
     if not overload:
         return 0
     doubled = micros(limits.backoff_seconds) << (overload - 1)

@@ -11,7 +11,7 @@ _MILLION: Final = 1_000_000
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What ended within a minute; ``spent`` is how long the answers took together, in us."""
+    """Answers within a minute; ``spent`` is how long the answers took together, in us."""
 
     answered: int = 0
     failed: int = 0
@@ -39,7 +39,7 @@ _NONE: Final = Counts()
 
 
 def moved_on(counts: HostCounts, now: int) -> HostCounts:
-    """The counts as of ``now``, in us. Where the clock was set back they stay where they are."""
+    """Move the counts on to ``now``, in us; keep them where the clock was set back."""
     minute = now // MINUTE_US
     if minute <= counts.minute:
         return counts
@@ -48,7 +48,7 @@ def moved_on(counts: HostCounts, now: int) -> HostCounts:
 
 
 def counted(counts: HostCounts, report: HostReport, sample: int, now: int) -> HostCounts:
-    """With a report's answers, each of which took ``sample`` us. What tells nothing moves nothing.
+    """Add a report's answers, each of which took ``sample`` us; an empty report moves nothing.
 
     >>> report = HostReport(host="h", tenant="t", running=0, answered=3, failed=1)
     >>> counted(HostCounts(), report, 1_000, 0).present
@@ -67,12 +67,12 @@ def counted(counts: HostCounts, report: HostReport, sample: int, now: int) -> Ho
 
 
 def lately(counts: HostCounts, now: int) -> tuple[Counts, float]:
-    """What was counted lately, and the seconds that it is about; none and 0 for nothing.
+    """Sum both minutes; add the seconds that they cover, 0 for nothing.
 
-    >>> told = Counts(answered=6, spent=9)
-    >>> lately(HostCounts(minute=1, present=told), 90 * 1_000_000)
+    >>> counts = Counts(answered=6, spent=9)
+    >>> lately(HostCounts(minute=1, present=counts), 90 * 1_000_000)
     (Counts(answered=6, failed=0, overloads=0, spent=9), 90.0)
-    >>> lately(HostCounts(minute=1, present=told), 200 * 1_000_000)
+    >>> lately(HostCounts(minute=1, present=counts), 200 * 1_000_000)
     (Counts(answered=0, failed=0, overloads=0, spent=0), 0.0)
     """
     counts = moved_on(counts, now)

@@ -1,7 +1,7 @@
 """The host scheduler of the in-memory fake: slots, shares and permits as Lua grants them.
 
 An entry is a value; an ask or a report makes a new one of it. These functions do what
-``crawling/politeness/lua/reserve_slots.lua`` and ``report_host.lua`` do (the law is told there),
+``crawling/politeness/lua/reserve_slots.lua`` and ``report_host.lua`` do (they explain the law),
 number for number, to which the contract tests hold both. Times are whole microseconds.
 """
 
@@ -30,23 +30,23 @@ DEMAND_US: Final = round(DEMAND_SECONDS * MILLION)
 GRACE_US: Final = MILLION
 #: What an answer is taken to need before any was measured.
 GUESS_US: Final = MILLION
-#: Who got less is told to come again in no less than this, and where it waits for permits in half
+#: An ask that got less may be repeated in no less than this, and where it waits for permits in half
 #: an answer's time, within bounds.
 SOON_US: Final = 50_000
 PERMIT_SOON_US: Final = 200_000
 PERMIT_LATE_US: Final = MILLION
 #: Tenants that are remembered at a host at once. Whoever comes beyond them waits.
 MAX_TENANTS: Final = 128
-#: A host that nobody asks for is forgotten after this, but not while a turn or a back-off is due.
+#: A host that nobody asks for is forgotten after this, but not while a slot or a back-off is due.
 IDLE_US: Final = 3_600 * MILLION
 
 
 class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a tenant at a host.
+    """A tenant at a host.
 
-    ``last`` is its latest turn, ``interval`` what lies between its turns. Its share begins again at
+    ``last`` is its latest slot, ``interval`` what lies between its slots. Its share begins again at
     ``share_at``. Others were why it got less than it asked for at ``unmet_at``, and it would have
-    as many permits as ``want``. It got a turn at ``served_at``.
+    as many permits as ``want``. It got a slot at ``served_at``.
     """
 
     last: int = 0
@@ -59,7 +59,7 @@ class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """What a worker may have under way for a tenant, until when, and when it last got turns."""
+    """Downloads that a worker may have in flight for a tenant, and until when."""
 
     count: int
     granted_at: int
@@ -67,9 +67,9 @@ class Permit(msgspec.Struct, frozen=True):
 
 
 class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a host; permits by worker and tenant.
+    """A host; permits by worker and tenant.
 
-    ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
+    ``last`` is the latest slot of all and ``gap`` its interval. ``answer`` is how long an answer
     takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
     overload doubles it. ``report_host.lua`` explains these. ``counts`` are
     for people alone.
@@ -88,9 +88,9 @@ class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Offer(msgspec.Struct, kw_only=True):
-    """How many turns there are for an ask, as far as it was looked at.
+    """The slots for an ask, as far as it was computed.
 
-    The tenant's share is used up to ``share_from``, and by ``meter`` more with each turn. Without
+    The tenant's share is used up to ``share_from``, and by ``meter`` more with each slot. Without
     other tenants it would get ``alone`` of what it asked for.
     """
 
@@ -105,7 +105,7 @@ class _Offer(msgspec.Struct, kw_only=True):
 
 
 def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostEntry, HostGrant]:
-    """What an ask gets, and the host as it is then."""
+    """Grant an ask its slots; return the host as it is then, too."""
     host = swept(host, now, ask.tenant)
     if ask.tenant not in host.tenants and len(host.tenants) >= MAX_TENANTS:
         return host, _granted(ask, _Offer(count=0, start=now, interval=1, why="share"), 0, now)
@@ -117,7 +117,7 @@ def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostE
         if name != ask.tenant and one.unmet_at + DEMAND_US > now
     }
     kept = keeps(host, worker, ask.tenant, ask.running, ask.concurrency, now)
-    offer = _turns(host, ask, own, rivals, now)
+    offer = _slots(host, ask, own, rivals, now)
     theirs = sum(
         permit.count
         for (of, tenant), permit in host.permits.items()
@@ -142,24 +142,24 @@ def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostE
     )
     before = host.permits.get((worker, ask.tenant))
     granted_at = now if count else before.granted_at if before else 0
-    held = dict(host.permits)
-    held.pop((worker, ask.tenant), None)
+    permits_left = dict(host.permits)
+    permits_left.pop((worker, ask.tenant), None)
     if permits:
-        held[worker, ask.tenant] = Permit(permits, granted_at, now + PERMIT_US)
+        permits_left[worker, ask.tenant] = Permit(permits, granted_at, now + PERMIT_US)
     host = replace(
         host,
         last=own.last if count else host.last,
         gap=offer.interval if count else host.gap,
         tenants={**host.tenants, ask.tenant: own},
-        permits=held,
+        permits=permits_left,
     )
     return host, _granted(ask, offer, permits, now)
 
 
-def _turns(
+def _slots(
     host: HostEntry, ask: HostAsk, own: TenantEntry, rivals: dict[str, TenantEntry], now: int
 ) -> _Offer:
-    """Turns by the host's rate and the tenant's share of it."""
+    """Count the slots by the host's rate and the tenant's share of it."""
     interval = max(1, micros(ask.interval_seconds), host.pace)
     if host.slow:
         interval = max(interval, min(interval << min(host.overload, 20), host.slow))
@@ -183,7 +183,7 @@ def _turns(
         share = (latest - offer.share_from) // offer.meter + 1
         if share < offer.count:
             offer.why = "share"
-            # Nobody has taken it by now, so nobody is kept from it; it does not count as ours.
+            # No other tenant has taken it by now, so it does not count as this tenant's share.
             extra = share <= 0 and start <= now
             offer.count = 1 if extra else max(0, share)
             offer.meter = 0 if extra else offer.meter
@@ -207,7 +207,7 @@ def _permits(
     offer: _Offer,
     now: int,
 ) -> tuple[int, int]:
-    """Cut the offer down to what permits allow; returns them, and how many turns that cost."""
+    """Cut the offer down to what permits allow; return them, and how many slots that cost."""
     by_tenant: dict[str, int] = {}
     for (of, tenant), permit in host.permits.items():
         if (of, tenant) != (worker, ask.tenant):
@@ -247,7 +247,7 @@ def _permits(
 
 
 def _fits(permits: int, answer: int, running: int) -> int:
-    """How many more turns so many permits can serve within the horizon."""
+    """Count the slots that so many permits can serve within the horizon, besides those in use."""
     if permits <= 0:
         return 0
     return max(0, max(permits, -(-permits * HORIZON_US // answer)) - running)
@@ -256,7 +256,7 @@ def _fits(permits: int, answer: int, running: int) -> int:
 def keeps(
     host: HostEntry, worker: str, tenant: str, running: int, concurrency: int, now: int
 ) -> int:
-    """How many permits a worker may still be using that says it has ``running``."""
+    """Count the permits that a worker with ``running`` downloads may still be using."""
     before = host.permits.get((worker, tenant))
     if before is None:  # Redis may have lost it
         return min(running, concurrency)
@@ -266,7 +266,7 @@ def keeps(
 
 
 def swept(host: HostEntry, now: int, asking: str = "") -> HostEntry:
-    """The host without what is over, and without moments that a clock set back has made too late.
+    """Drop what is over, and moments that a clock set back has made too late.
 
     Nothing is granted beyond the horizon, no permit for longer than :data:`PERMIT_US`, and nothing
     was seen that is yet to come: else the dead would hold their permits, and tenants that are gone
@@ -299,7 +299,7 @@ def swept(host: HostEntry, now: int, asking: str = "") -> HostEntry:
 
 
 def kept_until(host: HostEntry, now: int) -> int:
-    """Until when something of the host is to be remembered, if nobody asks for it any more."""
+    """Get until when the host is kept if no more asks come."""
     due = max(now, host.back_off_until, host.last + host.gap)
     for one in host.tenants.values():
         due = max(due, one.last + one.interval)
@@ -307,7 +307,7 @@ def kept_until(host: HostEntry, now: int) -> int:
 
 
 def state_of(host: HostEntry, name: str, now: int) -> HostState:
-    """How a host is treated now."""
+    """Get the state of a host."""
     host = swept(host, now)
     holding = {tenant for _, tenant in host.permits}
     following = host.last + host.gap

@@ -30,7 +30,7 @@ def _wall() -> datetime:
 
 
 class MemoryHosts:
-    """A ``Hosts`` that lives as long as it is held; thread-safe.
+    """In-memory host slots; thread-safe.
 
     Args:
         clock: Stands for the server's.
@@ -43,7 +43,7 @@ class MemoryHosts:
         self._troubled: dict[str, dict[str, int]] = {}
 
     def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
-        """Turns for each ask, in order. What is granted is spent, used or not."""
+        """Grant slots for each ask, in order; what is granted is spent, used or not."""
         grants = []
         with self._lock:
             for ask in asks:
@@ -105,7 +105,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 
 
 class MemoryRobotsCache:
-    """A ``RobotsCache`` that lives as long as it is held; thread-safe."""
+    """An in-memory cache of robots.txt files; thread-safe."""
 
     def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
         self._clock = clock
@@ -113,7 +113,7 @@ class MemoryRobotsCache:
         self._copies: dict[str, tuple[RobotsCopy, datetime]] = {}
 
     def load(self, origin: str) -> RobotsCopy | None:
-        """The copy of ``https://example.org``, or None where one is to be fetched."""
+        """Get the copy of ``https://example.org``, or None where one is to be fetched."""
         with self._lock:
             copy, until = self._copies.get(origin, (None, self._clock()))
             return copy if self._clock() < until else None

@@ -1,4 +1,4 @@
-"""Each hop waits for its turn, and what a page may take: time, types, room, and pages unchanged."""
+"""Each hop waits for its slot, and what a page may take: time, types, room, and pages unchanged."""
 
 import asyncio
 import gzip

@@ -157,7 +157,7 @@ def test_requests_take_turns_and_jobs_keep_their_proxy():
             proxies = (one, two, three)
             for _ in range(9):
                 await fetcher.fetch(ask(stands.url()), LIMITS, None, fetch_context())
-            turns = [len(each.heads) for each in proxies]
+            requests = [len(each.heads) for each in proxies]
             used = Counter()
             for job in ("june", "july", "august", "may"):
                 before = [len(each.heads) for each in proxies]
@@ -166,11 +166,11 @@ def test_requests_take_turns_and_jobs_keep_their_proxy():
                     await fetcher.fetch(ask(stands.url()), LIMITS, None, ours)
                 grown = [len(e.heads) - b for e, b in zip(proxies, before, strict=True)]
                 used[tuple(sorted(grown))] += 1
-            return turns, used
+            return requests, used
 
-    turns, used = asyncio.run(run())
+    requests, used = asyncio.run(run())
 
-    assert turns == [3, 3, 3]
+    assert requests == [3, 3, 3]
     assert used == {(0, 0, 3): 4}
 
 

@@ -20,7 +20,7 @@ async def _at_once(*_, **__) -> None:
 
 
 def test_a_robots_txt_does_not_wait_for_the_slots_of_the_pages_that_wait_for_it():
-    """A host of which one page at a time may be fetched, and a page there that is at its turn."""
+    """A host of which one page at a time may be fetched, and a page there that has its slot."""
     asked: list[bytes] = []
 
     async def answer(head, writer):

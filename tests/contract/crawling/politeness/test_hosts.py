@@ -105,9 +105,9 @@ def test_each_tenant_is_held_to_its_own_interval_and_to_the_shorter_one_beside_o
         street.wait(seconds)
         street.ask("w", of, count, per_second=rates[of])
 
-    turns = sorted(street.turns)
-    for n, (at, of, _) in enumerate(turns):
-        for earlier, other, _ in turns[:n]:
+    slots = sorted(street.slots)
+    for n, (at, of, _) in enumerate(slots):
+        for earlier, other, _ in slots[:n]:
             assert at - earlier >= 1 / max(rates[of], rates[other]) - EXACT
 
 
@@ -213,10 +213,10 @@ def test_a_state_that_was_lost_is_learnt_again_from_who_asks(street, tenant):
     concurrency=st.integers(1, 6),
 )
 def test_no_more_than_the_concurrency_is_ever_under_way(steps, concurrency):
-    """Workers begin what they have permits for, in turns they have; downloads end at whim."""
+    """Workers begin what they have permits for, in slots they have; downloads end at whim."""
     street = host_cases.in_memory("h.example", host_cases.Time())
     street.limits = HostLimits(per_second=1_000, concurrency=concurrency, adaptive=False)
-    workers: dict[tuple[str, str], list[int]] = {}  # under way, turns, permits
+    workers: dict[tuple[str, str], list[int]] = {}  # in flight, slots, permits
     for seconds, worker, of, count, ends in steps:
         street.wait(seconds)
         mine = workers.setdefault((worker, of), [0, 0, 0])

@@ -1,4 +1,4 @@
-"""Tenants share the turns and the permits of a host."""
+"""Tenants share the slots and the permits of a host."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.kit.politeness import DEMAND_SECONDS, HORIZON_SECONDS
 
 
 def compete(street, seconds, polls, answer=0.05):
-    """Tenants ask at their own pace, and download what they get at once; turns by tenant."""
+    """Tenants ask at their own pace, and download what they get at once; slots by tenant."""
     left = dict.fromkeys(polls, 0.0)
     ends: list[tuple[float, str]] = []
     end = street.time.seconds + seconds
@@ -38,7 +38,7 @@ def test_two_tenants_share_a_host_however_often_each_asks(street, slower):
     found = compete(street, 40, {"quick": 0.05, "slow": slower})
 
     assert sum(found.values()) >= 0.95 * 400
-    # Half of all, less what the other had ahead when it was alone, and one turn.
+    # Half of all, less what the other had ahead when it was alone, and one slot.
     assert min(found.values()) >= 200 - HORIZON_SECONDS * 10 - 1
 
 
@@ -55,12 +55,12 @@ def test_a_tenant_that_comes_later_waits_for_no_more_than_the_horizon(street):
     street.limits = HostLimits(per_second=10, concurrency=100)
     compete(street, 20, {"first": 0.05})
     arrived = street.time.seconds
-    before = len(street.turns)
+    before = len(street.slots)
 
     compete(street, 10, {"first": 0.05, "later": 0.5})
 
     assert street.moments("later")[0] <= arrived + HORIZON_SECONDS + 1
-    after = [of for _, of, _ in street.turns[before:]]
+    after = [of for _, of, _ in street.slots[before:]]
     assert after.count("later") >= 50 - HORIZON_SECONDS * 10 - 1
 
 

@@ -12,7 +12,7 @@ from tests.kit.fetching import STEP_BYTES, BodyRoom
 NEVER = float("inf")
 
 
-async def turns(count=20):
+async def let_others_run(count=20):
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -33,10 +33,10 @@ def test_who_finds_no_room_waits_and_the_first_to_wait_is_the_first_served():
             asyncio.create_task(body(n, s, g))
             for n, (s, g) in enumerate(zip(sizes, gates, strict=True))
         ]
-        await turns()
+        await let_others_run()
         assert order == [0], "the small ones do not pass the one that has waited longer"
         gates[0].set()
-        await turns()
+        await let_others_run()
         assert order == [0, 1, 2]
         for gate in gates:
             gate.set()
@@ -54,7 +54,7 @@ def test_the_oldest_body_goes_beyond_what_there_is_so_that_somebody_ends():
             await other.grow(STEP_BYTES, NEVER)
             waiting = asyncio.create_task(other.grow(2 * STEP_BYTES, NEVER))
             await oldest.grow(10 * STEP_BYTES, NEVER)
-            await turns()
+            await let_others_run()
             assert (waiting.done(), room.free) == (False, -9 * STEP_BYTES)
             room.leave(oldest)
             await waiting
@@ -70,9 +70,9 @@ def test_who_waits_for_too_long_gives_up_and_lets_the_next_one_pass():
             await first.grow(2 * STEP_BYTES, NEVER)
             soon = asyncio.get_running_loop().time() + 0.05
             giving_up = asyncio.create_task(large.grow(3 * STEP_BYTES, soon))
-            await turns()
+            await let_others_run()
             passing = asyncio.create_task(small.grow(STEP_BYTES, NEVER))
-            await turns()
+            await let_others_run()
             assert not passing.done()
             with pytest.raises(TimeoutError):
                 await giving_up
@@ -104,7 +104,7 @@ def test_all_bodies_end_in_bounded_room_whatever_their_sizes_and_whoever_is_canc
                     await asyncio.sleep(0)
 
         tasks = [asyncio.create_task(body(size)) for size in sizes]
-        await turns(3)
+        await let_others_run(3)
         for number in cancelled:
             tasks[number % len(tasks)].cancel()
         await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)

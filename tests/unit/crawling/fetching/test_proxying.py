@@ -51,14 +51,14 @@ def test_a_pool_whose_cool_down_is_longer_than_an_hour_keeps_it():
 def test_proxies_rotate_and_those_in_cool_down_are_skipped():
     standings = [NEW, Standing(cool_down_until=10.0), NEW]
 
-    assert [chosen(standings, turn, 5.0) for turn in range(3)] == [0, 2, 2]
-    assert [chosen(standings, turn, 10.0) for turn in range(3)] == [0, 1, 2]
+    assert [chosen(standings, first, 5.0) for first in range(3)] == [0, 2, 2]
+    assert [chosen(standings, first, 10.0) for first in range(3)] == [0, 1, 2]
 
 
 def test_where_all_are_in_cool_down_the_one_that_is_back_first_is_used():
     standings = [Standing(cool_down_until=until) for until in (30.0, 20.0, 40.0)]
 
-    assert {chosen(standings, turn, 5.0) for turn in range(3)} == {1}
+    assert {chosen(standings, first, 5.0) for first in range(3)} == {1}
 
 
 @given(

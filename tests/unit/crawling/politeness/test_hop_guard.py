@@ -77,15 +77,15 @@ def test_a_redirect_asks_again_until_there_is_a_slot(world, clock):
 
 def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clock):
     class Soon:
-        """Gives a turn on the third ask, and says each time that it is due now."""
+        """Grants a slot on the third ask, and says each time that it is due now."""
 
         asked = 0
 
         def ask(self, tree, queue_key, biz, wanted, under_way):
             self.asked += 1
             count = int(self.asked == 3)
-            turn = GrantedSlots(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
-            return dict.fromkeys(wanted, turn)
+            slots = GrantedSlots(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
+            return dict.fromkeys(wanted, slots)
 
     soon, mine = Soon(), Parts(world, pauses=PAUSES)
     leased = mine.holds(PAGE)

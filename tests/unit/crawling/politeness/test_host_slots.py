@@ -1,4 +1,4 @@
-"""Held requests begin when their turn has come and a permit is free, and not before."""
+"""Leased requests begin when their slot has come and a permit is free, and not before."""
 
 import asyncio
 from types import SimpleNamespace

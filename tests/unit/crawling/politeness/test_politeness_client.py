@@ -1,4 +1,4 @@
-"""A worker asks for turns before it begins, and tells what it has seen of hosts."""
+"""A worker asks for slots before a request begins, and reports how hosts answered."""
 
 from datetime import timedelta
 
@@ -78,12 +78,12 @@ def test_slots_come_an_interval_apart_and_the_rest_may_ask_again(world):
     polite(world, per_second=2, concurrency=50)
     Time(world)
 
-    turn = ask(client(world), world, a=100)[HOST]
+    slots = ask(client(world), world, a=100)[HOST]
 
-    assert turn.count == 5  # two seconds ahead
-    assert (turn.first_at, turn.interval_seconds, turn.why) == (1_000.0, 0.5, "rate")
-    assert turn.again_at == world.now + timedelta(seconds=turn.again_seconds)
-    assert turn.again_seconds > 0
+    assert slots.count == 5  # two seconds ahead
+    assert (slots.first_at, slots.interval_seconds, slots.why) == (1_000.0, 0.5, "rate")
+    assert slots.again_at == world.now + timedelta(seconds=slots.again_seconds)
+    assert slots.again_seconds > 0
 
 
 def test_who_wants_nothing_asks_nobody(world):
@@ -149,9 +149,9 @@ def test_a_host_grants_no_slot_until_its_back_off_is_over(world):
     polite(world, per_second=10)
     leave_alone(world, HOST, 60)
 
-    turn = ask(client(world), world, a=2)[HOST]
+    slots = ask(client(world), world, a=2)[HOST]
 
-    assert (turn.count, turn.why, turn.again_seconds) == (0, "back-off", 60.0)
+    assert (slots.count, slots.why, slots.again_seconds) == (0, "back-off", 60.0)
 
 
 # ---- what is told of hosts ---------------------------------------------------------------------

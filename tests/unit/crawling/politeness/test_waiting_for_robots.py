@@ -1,4 +1,4 @@
-"""Hosts that are asked seldom: their robots.txt takes a turn, and no page pays for that."""
+"""Hosts that are asked seldom: their robots.txt takes a slot, and no page pays for that."""
 
 import asyncio
 from datetime import timedelta
@@ -50,7 +50,7 @@ def attempts(world, ids) -> list[int]:
 
 
 def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an_attempt(world):
-    """The first page that is taken gives its turn for it, and keeps its place."""
+    """The first page that is taken gives its slot for it, and keeps its place."""
     polite(world, Robots.OBEY, **SELDOM)
     ids = submitted(world, *URLS)
     pages: dict[str, object] = dict.fromkeys(URLS, b"x") | {ROBOTS: ALLOWED}
@@ -66,7 +66,7 @@ def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an
 
     assert asked[0] == [ROBOTS]
     assert sorted(urls for part in asked[1:5] for urls in part) == URLS
-    assert all(len(part) == 1 for part in asked[1:5]), "each in a turn of its own"
+    assert all(len(part) == 1 for part in asked[1:5]), "each in a slot of its own"
     assert [state_of(world, an_id) for an_id in ids] == [State.DONE] * 4
     assert attempts(world, ids) == [1] * 4
     assert depth(world) == (0, 0, 0)
@@ -138,7 +138,7 @@ def clock(world) -> Time:
 
 
 def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
-    """From http to https, whose robots.txt is another one: each request has a turn of its own."""
+    """From http to https, whose robots.txt is another one: each request has a slot of its own."""
     polite(world, Robots.OBEY, **SELDOM)
     hosts = Spy(world.hosts)
     pages = {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}

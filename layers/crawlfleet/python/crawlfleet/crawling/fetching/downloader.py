@@ -187,16 +187,16 @@ class AiohttpFetcher:
         """Download one page.
 
         Redirects are followed by hand, so that each hop waits: first for a slot of its host in this
-        worker, then in ``passage``. Neither counts as the download's time.
+        worker, then in ``hop_guard``. Neither counts as the download's time.
 
         Raises:
             FetchError: one of its kinds; nothing else leaves but a cancellation and what
-                ``passage`` raises.
+                ``hop_guard`` raises.
         """
         if self._direct is None:
             raise RuntimeError("AiohttpFetcher is used outside of its 'async with'")
         hop = first_hop(self._headers, body, limits, fetch_context.validators)
-        route = jar = held = None
+        route = jar = slot = None
         if fetch_context.proxies is not None:
             route = await self._proxies.route(fetch_context, hop.host)
         if limits.cookies and fetch_context.job is not None and fetch_context.queue_key is not None:
@@ -211,13 +211,13 @@ class AiohttpFetcher:
         try:
             while True:
                 key = hop.host, limits.per_host
-                if key != held:
-                    if held is not None:
-                        self._slots.leave(held)
-                        held = None
+                if key != slot:
+                    if slot is not None:
+                        self._slots.leave(slot)
+                        slot = None
                     if not self._slots.take(key):
                         await self._slots.wait(key)
-                    held = key
+                    slot = key
                 if hop_guard is not None:
                     await hop_guard(hop.asked)
                 end = await self._ask(hop, download)
@@ -225,8 +225,8 @@ class AiohttpFetcher:
                     return end
                 hop = end
         finally:
-            if held is not None:
-                self._slots.leave(held)
+            if slot is not None:
+                self._slots.leave(slot)
 
     async def _ask(self, hop: Hop, download: Download) -> Page | Hop:
         """Send one hop; whatever a site provokes becomes one of our errors."""

@@ -147,7 +147,7 @@ def _proxy(line: str) -> Proxy | None:
 
 
 class ProxyRoute:
-    """The proxy of one download; it is told how the proxy did."""
+    """The proxy of one download; it takes the outcome."""
 
     __slots__ = ("_list", "_pool", "proxy")
 

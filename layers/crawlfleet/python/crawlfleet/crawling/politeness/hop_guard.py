@@ -10,7 +10,6 @@ and the page waits for the next one: for a little while here, else deferred, not
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.config.documents.biz import Tree
@@ -49,7 +48,7 @@ R = TypeVar("R")
 
 
 class NoSlotError(CrawlfleetError):
-    """The page was not asked for, as it has no slot now; defer it without counting an attempt."""
+    """No slot is free for the page now; defer it without counting an attempt."""
 
     def __init__(self, message: str, *, again_seconds: float) -> None:
         self.again_seconds = again_seconds
@@ -194,14 +193,6 @@ class HopGuards:
         await _wait_for_slot(ask, self._steady, give_up)
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a request may take, and how much of that it may wait for slots."""
-
-    seconds: float
-    for_slots: float
-
-
 async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a blocking function without stopping the event loop."""
     return await asyncio.to_thread(function, *args, **kwargs)
@@ -225,7 +216,8 @@ class SingleRequest:
         clock: The time.
         leased: The request as a lease.
         who: The name by which slots are asked for.
-        patience: How long it may take.
+        seconds: The longest time it may take.
+        slot_seconds: The part of that for waits for slots.
         steady: Measures slots and waits.
     """
 
@@ -238,13 +230,14 @@ class SingleRequest:
         clock: Clock,
         leased: LeasedRequest,
         who: str,
-        patience: Patience,
+        seconds: float,
+        slot_seconds: float,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._config = config
         self._steady = steady
         self._leased = leased
-        self._patience = patience
+        self._seconds = seconds
         self._robots = RobotsBook(
             fetcher,
             robots,
@@ -257,7 +250,7 @@ class SingleRequest:
         self._politeness = PolitenessClient(
             hosts, config, self._robots, scheduler, who, clock, steady
         )
-        self._patient_until = self._steady.now() + patience.for_slots
+        self._patient_until = self._steady.now() + slot_seconds
         self._sent = False
 
     @property
@@ -277,10 +270,10 @@ class SingleRequest:
             StoreError: slots cannot be granted now.
         """
         try:
-            async with asyncio.timeout(self._patience.seconds):
+            async with asyncio.timeout(self._seconds):
                 found = await send(self._hop_guard)
         except TimeoutError as error:
-            late = FetchTimeoutError(f"not there within {self._patience.seconds:g} seconds")
+            late = FetchTimeoutError(f"not there within {self._seconds:g} seconds")
             self._saw(late)
             raise late from error
         except FetchError as error:

@@ -27,7 +27,7 @@ from crawlfleet.config.validation import ReaderCheck, target_problems
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.politeness.hop_guard import Patience, SingleRequest, fetch_context_of
+from crawlfleet.crawling.politeness.hop_guard import SingleRequest, fetch_context_of
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.normalise import normalised
 from crawlfleet.crawling.records.pipeline import LONGEST_REPORTED, MOST_REPORTED, prepare
@@ -188,7 +188,8 @@ class TrialRunner(TrialReader):
             self.clock,
             leased,
             who,
-            Patience(self.fetch_seconds, PATIENCE_SECONDS),
+            self.fetch_seconds,
+            PATIENCE_SECONDS,
         )
         return await single.ask(
             lambda hop_guard: self.fetcher.fetch(body, limits, hop_guard, fetch_context),

@@ -24,7 +24,6 @@ from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import ConfigCentre, biz_of
 from crawlfleet.crawling.fetching.models import Fetcher
 from crawlfleet.crawling.politeness.hop_guard import (
-    Patience,
     SingleRequest,
     fetch_context_of,
     threaded,
@@ -232,7 +231,8 @@ class LinkProber:
             self.clock,
             leased,
             worker,
-            Patience(self.pauses.ask_seconds, SLOT_SECONDS),
+            self.pauses.ask_seconds,
+            SLOT_SECONDS,
         )
         try:
             return await single.ask(
