@@ -10,7 +10,8 @@ from crawlfleet.api import results as result_views
 from crawlfleet.api import schedules as schedule_inputs
 from crawlfleet.api import schedules as schedule_views
 from crawlfleet.api.app import RestApi
-from crawlfleet.api.fleet import REASON, fleet_view, incident_view
+from crawlfleet.api.fleet import REASON, fleet_view
+from crawlfleet.api.incidents import incident_view
 from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
     MethodNotAllowedError,
@@ -20,7 +21,7 @@ from crawlfleet.api.responses import (
     status_of,
 )
 from crawlfleet.api.routing import all_routes, resources_at, routes_of
-from crawlfleet.api.schedules import schedule_in, schedule_of, schedule_view
+from crawlfleet.api.schedules import schedule_in, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
 from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import service as seeds

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tests.kit.api import schedule_in, schedule_of, schedule_view
+from tests.kit.api import schedule_in, schedule_view
 from tests.kit.api_server.wire import Call
 
 
@@ -40,8 +40,8 @@ class ScheduleDesk:
         wrong = _wrong(document)
         if wrong:
             return wrong
-        given = schedule_in(json.dumps(document).encode())
-        view = schedule_view(schedule_of(given, "acme", "news", name))
+        given = schedule_in(json.dumps(document).encode(), "acme", "news", name)
+        view = schedule_view(given)
         self.kept[name] = {
             **msgspec.to_builtins(view),
             "version": self.kept.get(name, {}).get("version", 0) + 1,

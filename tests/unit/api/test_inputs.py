@@ -237,13 +237,13 @@ def test_known_parameters_pass():
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_body_breaks_a_schedule(body):
     with pytest.raises(InvalidRequestError):
-        schedule_inputs.schedule_in(body)
+        schedule_inputs.schedule_in(body, "t", "b", "n")
 
 
 def test_a_schedule_names_every_error():
     with pytest.raises(InvalidRequestError) as caught:
         schedule_inputs.schedule_in(
-            b'{"cron":5,"rule":"","urls":["",7],"missed":"no","zone":"UTC"}'
+            b'{"cron":5,"rule":"","urls":["",7],"missed":"no","zone":"UTC"}', "t", "b", "n"
         )
 
     assert sorted(fields(caught)) == ["cron", "missed", "rule", "urls[0]", "urls[1]", "zone"]
@@ -265,17 +265,15 @@ def test_a_schedule_names_every_error():
 )
 def test_what_a_schedule_may_say_is_bounded(document, wrong):
     with pytest.raises(InvalidRequestError) as caught:
-        schedule_inputs.schedule_in(json.dumps(document).encode())
+        schedule_inputs.schedule_in(json.dumps(document).encode(), "t", "b", "n")
 
     assert fields(caught) == wrong
 
 
 @pytest.mark.parametrize("name", ["", "Nightly", "a.b", "a" * 33, "-a", "a/b", "a\n"])
 def test_what_is_no_name_of_a_schedule_is_refused(name):
-    given = schedule_inputs.schedule_in(b'{"cron": "* * * * *"}')
-
     with pytest.raises(InvalidRequestError, match="beginning with a letter"):
-        schedule_inputs.schedule_of(given, "t", "b", name)
+        schedule_inputs.schedule_in(b'{"cron": "* * * * *"}', "t", "b", name)
 
 
 def test_a_preview_needs_a_line_alone():

@@ -136,4 +136,3 @@ def test_a_schedule_is_shown_without_its_tenant():
 
 def test_moments_are_written_to_the_millisecond():
     assert views.at(AT + timedelta(microseconds=999)) == WRITTEN
-    assert views.maybe_at(None) is None

@@ -1,20 +1,17 @@
-"""The fleet in the API: workers and hosts of a biz, the whole fleet, health, incidents."""
+"""The fleet in the API: workers and hosts of a biz, the whole fleet, health."""
 
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api.responses import filled, page_of, shown
+from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.results import rates_view
-from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.api.routing import Call, Parameter, Routes
 from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, Ticked, WorkerHealth
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.monitoring import fleet_view as views
-from crawlfleet.monitoring.incidents import models, service
-from crawlfleet.monitoring.incidents.kinds import ADVICE
-from crawlfleet.monitoring.incidents.notifications import advised
 from crawlfleet.monitoring.models import HostSample, Sample, Vitals
 from crawlfleet.requests.queue.stats import NodeHealth
 from crawlfleet.wire.fleet import (
@@ -25,8 +22,6 @@ from crawlfleet.wire.fleet import (
     Health,
     HostsAnswer,
     HostState,
-    Incident,
-    IncidentsPage,
     PartState,
     PoolWorkers,
     Running,
@@ -51,7 +46,7 @@ def fleet_view(seen: Sample) -> Fleet:
         seen,
         config_refused=_plain(seen.config_refused, REFUSAL),
         workers=None if seen.workers is None else filled(Headcount, seen.workers),
-        pools=() if seen.workers is None else tuple(_pool(pool) for pool in seen.workers.pools),
+        pools=() if seen.workers is None else tuple(map(_pool, seen.workers.pools)),
         totals=_totals(seen.fleet),
         bizs=tuple(_biz(queue) for queue in sorted(seen.queues, key=_most_first)[:BIZS_SHOWN]),
         hosts=tuple(host_view(host) for host in seen.hosts),
@@ -170,36 +165,12 @@ def tick_view(ticked: Ticked) -> Tick:
     )
 
 
-def incident_view(incident: models.Incident) -> Incident:
-    """Shape an incident."""
-    place, people = incident.place, incident.people
-    return filled(
-        Incident,
-        incident,
-        kind=incident.kind.value,
-        severity=incident.severity.value,
-        state=incident.life.value,
-        tenant=place.tenant or None,
-        biz=place.biz or None,
-        part=place.part or None,
-        name=place.name or None,
-        title=ADVICE[incident.kind].title,
-        told=None if people.notified is None else people.notified.value,
-        told_at=people.notified_at,
-        owed=None if people.owed is None else people.owed.value,
-        do=advised(incident),
-    )
-
-
 _DEEP: Final = Parameter(
     name="deep",
     meaning="1: also what is running, as it was found some seconds ago at most.",
     shape={"type": "string", "enum": ["0", "1"]},
 )
 _DEPTHS: Final = {None: False, "0": False, "1": True}
-
-#: Values of ``state``; without it the first.
-INCIDENT_STATES: Final = ("open", "all")
 
 ROUTES: Final = Routes()
 
@@ -243,46 +214,3 @@ def get_health(call: Call) -> Response[str]:
     able = well or all(state == "ok" for part, state in parts.items() if part != "redis")
     status = "ok" if well else "degraded" if able else "down"
     return shown(200 if able else 503, health_view(status, parts, vitals))
-
-
-@ROUTES.add(
-    "GET",
-    "/v1/incidents",
-    IncidentsPage,
-    parameters=(
-        Parameter(
-            name="state",
-            meaning="Only those that are open, or all of the last three months.",
-            shape={
-                "type": "string",
-                "enum": list(INCIDENT_STATES),
-                "default": INCIDENT_STATES[0],
-            },
-        ),
-        CURSOR,
-        LIMIT,
-    ),
-)
-def list_incidents(call: Call) -> Response[str]:
-    """List what is or was wrong with the tenant's bizs, the newest first.
-
-    An operator's key reads everybody's, and the platform's own.
-    """
-    state = call.query.get("state", INCIDENT_STATES[0])
-    if state not in INCIDENT_STATES:
-        message = f"must be one of {', '.join(INCIDENT_STATES)}"
-        raise InvalidRequestError.of("state", message)
-    open_only = state == INCIDENT_STATES[0]
-    return page_of(
-        call.limit,
-        lambda limit: service.list_incidents(
-            call.context.incidents,
-            call.tree,
-            call.tenant,
-            open_only=open_only,
-            cursor=call.cursor,
-            limit=limit,
-        ),
-        IncidentsPage,
-        incident_view,
-    )

@@ -18,6 +18,7 @@ from crawlfleet.kernel.validation import decode, join, named
 from crawlfleet.requests.submission.admission import BATCH_LIMIT, Submission
 
 T = TypeVar("T")
+N = TypeVar("N", bound=str | None)
 #: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.
 BODY_LIMIT: Final = 6_000_000
 #: Entries of one page of a list, unless the call has a limit.
@@ -162,8 +163,8 @@ def number_in(text: str, field: str, least: int, largest: int) -> int:
     raise InvalidRequestError.of(field, f"must be a number from {least} to {largest:,}")
 
 
-def job_in(text: str | None) -> str | None:
-    """The name of a job, as requests.submission.models.JobName has it."""
+def job_in(text: N) -> N:
+    """The name of a job, as requests.submission.admission.JobName has it."""
     if text is None or _JOB.match(text):
         return text
     raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")

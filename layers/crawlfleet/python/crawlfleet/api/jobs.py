@@ -9,7 +9,7 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
-from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, read, read_or
+from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, job_in, read, read_or
 from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.jobs import models
@@ -101,19 +101,10 @@ def order_in(body: bytes, tenant: str, biz: str) -> JobOrder:
         problems.append(Problem("name", RESERVED))
     if problems:
         raise InvalidRequestError(problems)
-    return JobOrder(
-        tenant=tenant,
-        biz=biz,
-        by="api",
-        name=given.name,
-        spider=given.spider,
-        version=given.version,
-        rule=given.rule,
-        start=given.start if given.urls is None else Start(urls=given.urls),
-        values=given.values,
-        priority=given.priority,
-        pool=given.pool,
-    )
+    content = msgspec.structs.asdict(given)
+    urls = content.pop("urls")
+    start = given.start if urls is None else Start(urls=urls)
+    return JobOrder(**content | {"tenant": tenant, "biz": biz, "by": "api", "start": start})
 
 
 def states_in(query: Mapping[str, str]) -> tuple[JobState, ...]:
@@ -133,13 +124,6 @@ def named_in(query: Mapping[str, str], name: str) -> str | None:
     text = query.get(name)
     if text is not None and not _SHORT.match(text):
         raise InvalidRequestError.of(name, "must be 1 to 32 letters, digits, _ and -")
-    return text
-
-
-def job_name(text: str) -> str:
-    """Read the name in a path."""
-    if not _NAME.match(text):
-        raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")
     return text
 
 
@@ -293,7 +277,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
 @ROUTES.add("GET", "/v1/{biz}/jobs/{job}", Job)
 def get_job(call: Call, biz: str, job: str) -> Response[str]:
     """Get a job: its progress, its ledger, when it will have ended."""
-    key = call.tenant, biz, job_name(job)
+    key = call.tenant, biz, job_in(job)
     return _whole(call, call.context.jobs.get(call.tree, key, call.now))
 
 
@@ -312,7 +296,7 @@ def retry_job(call: Call, biz: str, job: str) -> Response[str]:
         context.dead_letters,
         context.reopening,
         call.tree,
-        (call.tenant, biz, job_name(job)),
+        (call.tenant, biz, job_in(job)),
         current_rule=given.rule == "current",
         by=call.by,
         now=call.now,
@@ -326,7 +310,7 @@ def retry_job(call: Call, biz: str, job: str) -> Response[str]:
 @ROUTES.add("POST", "/v1/{biz}/jobs/{job}/cancel", Job, problems=(409,))
 def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
     """Cancel a job: what is open of it ends, downloads under way too. Again: the same."""
-    key = call.tenant, biz, job_name(job)
+    key = call.tenant, biz, job_in(job)
     context = call.context
     cancelled = context.cancelling.cancel(call.tree, key, call.by, context.now)
     try:

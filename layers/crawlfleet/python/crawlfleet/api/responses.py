@@ -111,19 +111,14 @@ def _dashed(name: str) -> str:
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
 
 
-def at(moment: datetime) -> str:
-    """Write a moment as clients read it.
+def at(moment: datetime) -> Any:
+    """Write a moment as clients read it: a text, where the shape has what they make of it.
 
     >>> from crawlfleet.kernel.time import from_ms
     >>> at(from_ms(1767225600123))
     '2026-01-01T00:00:00.123Z'
     """
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def maybe_at(moment: datetime | None) -> str | None:
-    """Write a moment, where there may be none."""
-    return None if moment is None else at(moment)
 
 
 def filled(shape: type[S], source: object, **given: Any) -> S:

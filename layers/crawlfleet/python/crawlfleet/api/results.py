@@ -5,7 +5,7 @@ from typing import Final
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.api.inputs import job_in
-from crawlfleet.api.responses import filled, page_of, shown
+from crawlfleet.api.responses import at, filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, JOB, LIMIT, Call, Parameter, Routes
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests import models
@@ -15,7 +15,15 @@ from crawlfleet.wire.results import Ledger, Queue, Rates, Record, RecordsPage, S
 
 def record_view(record: models.Record) -> Record:
     """Shape a record."""
-    return filled(Record, record, request_id=str(record.request_id))
+    return Record(
+        id=record.id,
+        request_id=str(record.request_id),
+        url=record.url,
+        rule=record.rule,
+        rule_version=record.rule_version,
+        stored_at=at(record.stored_at),
+        fields=record.fields,
+    )
 
 
 def stats_view(stats: queue_stats.Stats) -> Stats:

@@ -298,11 +298,12 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "dead_letters": frozenset({"dead-letters"}),
     "seeds": frozenset({"seeds"}),
     "results": frozenset({"records", "stats", "ledger"}),
-    "fleet": frozenset({"workers", "hosts", "fleet", "health", "incidents"}),
+    "fleet": frozenset({"workers", "hosts", "fleet", "health"}),
     "rules": frozenset({"coverage", "rules"}),
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
     "jobs": frozenset({"jobs", "demands", "run"}),
+    "incidents": frozenset({"incidents"}),
     "openapi": frozenset({"openapi.json"}),
 }
 

@@ -77,25 +77,16 @@ class PreviewInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}\Z")] = "preview"
 
 
-def schedule_in(body: bytes) -> ScheduleInput:
-    """Read a schedule.
+def schedule_in(body: bytes, tenant: str, biz: str, name: str) -> models.Schedule:
+    """Read the schedule that a client has written.
 
     Raises:
-        InvalidRequestError: names every field that is wrong.
+        InvalidRequestError: names every field that is wrong, or says that the name is none.
     """
-    return read(body, ScheduleInput)
-
-
-def schedule_of(given: ScheduleInput, tenant: str, biz: str, name: str) -> models.Schedule:
-    """Make the schedule that a client has written.
-
-    Raises:
-        InvalidRequestError: the name is none.
-    """
+    content = msgspec.structs.asdict(read(body, ScheduleInput))
     if not _SLUG.match(name):
         message = "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
         raise InvalidRequestError.of("name", message)
-    content = msgspec.structs.asdict(given)
     version = content.pop("version")
     return models.Schedule(tenant=tenant, biz=biz, name=name, spider_version=version, **content)
 
@@ -189,7 +180,7 @@ def _of(call: Call, biz: str, name: str) -> models.Schedule:
 )
 def put_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Create or replace a schedule: a cron line, in a time zone, on what to crawl."""
-    schedule = schedule_of(schedule_in(call.body), call.tenant, biz, name)
+    schedule = schedule_in(call.body, call.tenant, biz, name)
     put = call.context.schedules.put(call.tree, schedule, call.now)
     return shown(200, schedule_view(put))
 

@@ -172,12 +172,7 @@ def offer_view(answer: AddResult | InvalidRequestError) -> OfferAnswer:
     """Shape the answer to one URL."""
     if isinstance(answer, InvalidRequestError):
         return OfferAnswer(error=document_of(answer))
-    return OfferAnswer(
-        accepted=answer.accepted,
-        segment=answer.segment,
-        key=answer.key,
-        why=answer.why or None,
-    )
+    return filled(OfferAnswer, answer, why=answer.why or None, error=None)
 
 
 def seed_view(seed: models.Seed) -> Seed:

@@ -7,7 +7,7 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.api.inputs import number_in, read
-from crawlfleet.api.responses import at, no_content, page_of, shown
+from crawlfleet.api.responses import filled, no_content, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.jobs.spiders.models import (
     ConfiguredSpider,
@@ -24,6 +24,102 @@ from crawlfleet.wire import Page
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 _LARGEST_VERSION: Final = 9_999_999
+
+
+class SpiderView(msgspec.Struct, frozen=True, kw_only=True):
+    """A spider: one that is ``kept``, or what the biz document has (``configuration``).
+
+    ``content`` differs for every different content. Of one of the configuration it is all that
+    there is of a version; its ``executor`` is null where it is a rule. Of a kept one ``version``
+    counts from 1, ``places`` are those that whoever starts a job of it has to fill, and ``tasks``
+    how many a job has.
+    """
+
+    name: str
+    origin: Literal["kept", "configuration"]
+    content: str
+    description: str
+    version: int | None = None
+    executor: str | None = None
+    rule: str | None = None
+    start: Start | None = None
+    places: tuple[str, ...] = ()
+    tasks: int | None = None
+    priority: int | None = None
+    link: LinkNeeds | None = None
+    pool: str | None = None
+    put_at: str | None = None
+
+
+class SpidersPage(Page, frozen=True):
+    """A page of spiders; ``cursor`` is where to go on."""
+
+    spiders: list[SpiderView]
+
+
+class SpiderVersionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a spider, without its start."""
+
+    version: int
+    content: str
+    rule: str
+    priority: int
+    pool: str | None
+    tasks: int
+    description: str
+    put_at: str
+
+
+class SpiderVersionsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of a spider that are kept, the newest first."""
+
+    name: str
+    versions: list[SpiderVersionView]
+
+
+def spider_view(spider: KeptSpider | ConfiguredSpider) -> SpiderView:
+    """Shape a spider."""
+    if isinstance(spider, ConfiguredSpider):
+        return SpiderView(
+            name=spider.name,
+            origin="configuration",
+            content=spider.version,
+            description=spider.description,
+            executor=spider.executor,
+        )
+    plan = spider.plan
+    return filled(
+        SpiderView,
+        plan,
+        name=spider.name,
+        origin="kept",
+        content=plan.digest,
+        version=spider.version,
+        executor=None,
+        places=open_places(plan.start),
+        tasks=size(plan.start),
+        put_at=spider.put_at,
+    )
+
+
+def versions_view(name: str, versions: list[KeptSpider]) -> SpiderVersionsView:
+    """Shape the versions of a spider."""
+    return SpiderVersionsView(name=name, versions=[_version(each) for each in versions])
+
+
+def _version(kept: KeptSpider) -> SpiderVersionView:
+    plan = kept.plan
+    return filled(
+        SpiderVersionView,
+        plan,
+        version=kept.version,
+        content=plan.digest,
+        tasks=size(plan.start),
+        put_at=kept.put_at,
+    )
+
+
+_VERSION: Final = 9_999_999
 
 
 class SpiderView(msgspec.Struct, frozen=True, kw_only=True):

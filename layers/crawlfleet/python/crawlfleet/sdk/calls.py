@@ -4,7 +4,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -110,16 +111,7 @@ def moment_of(value: datetime | str | None, field: str = "since") -> str | None:
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-class HasId(Protocol):
-    """An item with a stable id."""
-
-    @property
-    def id(self) -> str:
-        """The id."""
-        ...
-
-
-ItemT = TypeVar("ItemT", bound=HasId)
+ItemT = TypeVar("ItemT")
 
 #: Reads the page at a cursor: its items, the next cursor, whether more is there already.
 ReadPage = Callable[[str | None], tuple[Sequence[ItemT], str | None, bool]]
@@ -145,7 +137,7 @@ class Pages(Generic[ItemT]):
         *,
         follow: bool = False,
         clock: Clock = time,
-        identity: Callable[[ItemT], str] = lambda item: item.id,
+        identity: Callable[[Any], str] = attrgetter("id"),
         remembered: int = _REMEMBERED,
         bare_pages: int = _BARE_PAGES,
     ) -> None:
