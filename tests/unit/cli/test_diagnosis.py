@@ -211,7 +211,7 @@ CASES = {
     "several": (lambda: F.of_workers(Headcount(alive=3)), [(Level.FINE, "3 workers are alive")]),
     "dead": (
         lambda: F.of_workers(Headcount(alive=1, dead=2)),
-        [(Level.LOOK, "2 workers are dead and not buried")],
+        [(Level.LOOK, "2 workers are dead and not reaped")],
     ),
     "doubtful": (
         lambda: F.of_workers(Headcount(suspected=1, unwatched=1)),

@@ -51,6 +51,19 @@ limit_option = click.option(
     type=click.IntRange(min=1),
     help=f"At most so many. Default: {ROWS} in a table, all with --json.",
 )
+url_option = click.option(
+    "--url", "urls", multiple=True, help="A page; may be given several times."
+)
+url_file_option = click.option(
+    "--file", "-f", "source", type=click.File("r", encoding="utf-8"), help="A URL a line."
+)
+entries_option = click.option(
+    "--file",
+    "-f",
+    "source",
+    type=click.File("rb"),
+    help="A URL, or an entry as a JSON object, per line; - reads standard input.",
+)
 _api_url = click.option("--api-url", metavar="URL", help="Address of the API.")
 _api_key = click.option(
     "--api-key",
@@ -330,6 +343,12 @@ def in_words(meant: dict[str, Any]) -> str:
         f"{name} {moment(value) if isinstance(value, datetime) else value}"
         for name, value in meant.items()
     )
+
+
+def lines_of(source: Iterable[str] | None) -> list[str]:
+    """Read the lines of a file that are neither blank nor comments."""
+    lines = (line.strip() for line in source or ())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def place_and_value(text: str, option: str, example: str = "page=2") -> tuple[str, str]:

@@ -28,8 +28,8 @@ def of_workers(count: "Headcount") -> Iterator[Saying]:
         yield Saying(
             "workers",
             Level.LOOK,
-            f"{_so_many(count.dead, 'worker', 'is', 'are')} dead and not buried",
-            "The minute's tick takes back what they hold. If they stay, look at the "
+            f"{_so_many(count.dead, 'worker', 'is', 'are')} dead and not reaped",
+            "The minute's tick reclaims their leases. If they stay, look at the "
             "scheduler's log; `crawlfleet workers BIZ` lists them.",
         )
         return

@@ -19,12 +19,15 @@ from crawlfleet.cli.console import (
     emit,
     facts,
     limit_option,
+    lines_of,
     moment,
     note,
     page_size,
     place_and_value,
     show_first,
     table,
+    url_file_option,
+    url_option,
     with_api,
 )
 
@@ -113,10 +116,8 @@ def job() -> None:
 @click.option("--spider", help="A spider that the biz keeps.")
 @click.option("--version", type=click.IntRange(min=1), help="Of the spider; else its newest.")
 @click.option("--rule", help="A rule, with pages of its own, instead of a spider.")
-@click.option("--url", "urls", multiple=True, help="A page; may be given several times.")
-@click.option(
-    "--file", "-f", "source", type=click.File("r", encoding="utf-8"), help="A URL a line."
-)
+@url_option
+@url_file_option
 @click.option("--pattern", help="Pages with places in braces: https://shop.example/{page}.")
 @click.option(
     "--range",
@@ -159,8 +160,7 @@ def start(
     as_json: bool,
 ) -> int:
     """Start a job: a run of a spider, or of a rule on pages."""
-    lines = (line.strip() for line in source or ())
-    pages = [*urls, *(line for line in lines if line and not line.startswith("#"))]
+    pages = [*urls, *lines_of(source)]
     if bool(spider) + bool(pages) + bool(pattern) != 1:
         raise click.UsageError("a job is of a --spider, or of pages: --url, --file or --pattern")
     if len(pages) > _MOST_URLS:
@@ -337,14 +337,14 @@ def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
 
         def advance(found: "Job") -> None:
             trouble(found)
-            pace = found.progress
-            at = None if pace is None else pace.ends_at
+            progress = found.progress
+            at = None if progress is None else progress.ends_at
             seconds = 0.0 if at is None else (at - datetime.now(UTC)).total_seconds()
             bar.update(
                 task,
                 description=found.state,
-                completed=0 if pace is None else pace.ended,
-                total=found.size if pace is None else pace.tasks,
+                completed=0 if progress is None else progress.ended,
+                total=found.size if progress is None else progress.tasks,
                 left="" if at is None else f"about {_in_words(seconds)} left",
             )
 
@@ -364,7 +364,7 @@ def _in_words(seconds: float) -> str:
 
 def _show(found: "Job") -> None:
     of = f"{found.spider} (version {found.spider_version})" if found.spider else None
-    pace = found.progress
+    progress = found.progress
     rows: list[tuple[str, Any]] = [
         ("name", found.name),
         ("state", found.state),
@@ -383,9 +383,12 @@ def _show(found: "Job") -> None:
         ("tasks", found.size),
         ("made", found.expanded),
         ("refused", found.refused or None),
-        ("ended tasks", pace and f"{pace.ended} of {pace.tasks} ({pace.ended_share:.1%})"),
-        ("rate", pace and pace.per_second and f"{pace.per_second:.2f} a second"),
-        ("will end", moment(pace.ends_at) if pace and pace.ends_at else None),
+        (
+            "ended tasks",
+            progress and f"{progress.ended} of {progress.tasks} ({progress.ended_share:.1%})",
+        ),
+        ("rate", progress and progress.per_second and f"{progress.per_second:.2f} a second"),
+        ("will end", moment(progress.ends_at) if progress and progress.ends_at else None),
         ("cancelled", moment(found.cancelled_at) if found.cancelled_at else None),
         ("ended", moment(found.ended_at) if found.ended_at else None),
         ("trouble", found.trouble),

@@ -14,10 +14,13 @@ from crawlfleet.cli.console import (
     document_in,
     draw,
     emit,
+    lines_of,
     moment,
     note,
     place_and_value,
     table,
+    url_file_option,
+    url_option,
     with_api,
 )
 
@@ -59,10 +62,8 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @click.option("--cron", required=True, help='Five fields: "0 3 * * *" is every night at three.')
 @click.option("--time-zone", default="UTC", show_default=True, help="Such as Europe/Berlin.")
 @click.option("--rule", help="Rule that reads the pages.")
-@click.option("--url", "urls", multiple=True, help="A page; may be given several times.")
-@click.option(
-    "--file", "-f", "source", type=click.File("r", encoding="utf-8"), help="A URL a line."
-)
+@url_option
+@url_file_option
 @click.option(
     "--start",
     "start",
@@ -123,8 +124,7 @@ def put(
     as_json: bool,
 ) -> int:
     """Create a schedule, or replace the one of that name."""
-    lines = (line.strip() for line in source or ())
-    pages = [*urls, *(line for line in lines if line and not line.startswith("#"))]
+    pages = [*urls, *lines_of(source)]
     if spider is None and rule is None:
         raise click.UsageError("a schedule needs --rule, or --spider")
     if not pages and spider is None and start is None:

@@ -11,6 +11,7 @@ from crawlfleet.cli.console import (
     counted,
     draw,
     emit,
+    entries_option,
     facts,
     is_confirmed,
     json_option,
@@ -47,13 +48,7 @@ def seeds() -> None:
 @seeds.command()
 @click.argument("biz")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option(
-    "--file",
-    "-f",
-    "source",
-    type=click.File("rb"),
-    help="A URL, or an entry as a JSON object, per line; - reads standard input.",
-)
+@entries_option
 @click.option("--rule", help="Rule or spider for those that name none.")
 @click.option("--job", help="Job for those that name none: what they are counted under.")
 @click.option(

@@ -16,6 +16,7 @@ from crawlfleet.cli.console import (
     emit,
     moment,
     table,
+    url_option,
     with_api,
 )
 
@@ -79,7 +80,7 @@ def show(fleet: "Client", biz: str, name: str, version: int | None, as_json: boo
     help="The whole spider as YAML or JSON; nothing else is given then.",
 )
 @click.option("--rule", help="Rule, or spider of an executor, that reads the pages.")
-@click.option("--url", "urls", multiple=True, help="A page; may be given several times.")
+@url_option
 @click.option("--pattern", help="A URL with places in braces: https://shop.example/{page}")
 @click.option(
     "--values",

@@ -14,7 +14,17 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from crawlfleet.cli.console import Exit, counted, draw, emit, note, progress, table, with_api
+from crawlfleet.cli.console import (
+    Exit,
+    counted,
+    draw,
+    emit,
+    entries_option,
+    note,
+    progress,
+    table,
+    with_api,
+)
 from crawlfleet.cli.failures import NoRoomError
 from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
 
@@ -193,13 +203,7 @@ class Report:
 @click.command()
 @click.argument("biz")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option(
-    "--file",
-    "-f",
-    "source",
-    type=click.File("rb"),
-    help="A URL, or an entry as a JSON object, per line; - reads standard input.",
-)
+@entries_option
 @click.option("--rule", help="Rule for the entries that name none.")
 @click.option("--job", help="Job for the entries that name none: what they are counted under.")
 @click.option(

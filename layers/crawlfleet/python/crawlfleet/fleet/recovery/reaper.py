@@ -205,7 +205,7 @@ def _holders(
 def _why(one: WorkerHealth) -> str:
     return (
         f"worker {one.worker} is taken to be dead: "
-        f"silent for {one.silent_ms / 1000:.1f} s that were watched, phi {one.phi:.1f}"
+        f"silent for {one.silent_ms / 1000:.1f} s that were observed, phi {one.phi:.1f}"
     )
 
 

@@ -24,8 +24,8 @@ apply('ZREM', KEYS[3], gone)
 apply('HDEL', KEYS[4], gone)
 apply('HDEL', KEYS[5], gone)
 
--- 2. the pulse. An interval counts if all of it was watched: an outage of Redis is no habit of the
--- worker's.
+-- 2. the heartbeat. An interval counts if all of it was observed: an outage of Redis is no habit of
+-- the worker's.
 local since = watched_since(KEYS[6], now, ARGV[8])
 local last = tonumber(redis.call('ZSCORE', KEYS[3], worker))
 if last and last >= since and last <= now then

@@ -1,6 +1,6 @@
 -- report_throughput: learn a worker's throughput, and tell the worker whether it is to leave.
 -- KEYS[1] staff       HASH  pool -> 'version needed kept at quiet peak allowed floor stated', of
---                           which the last two may be missing; 'pool pace' -> pace
+--                           which the last two may be missing; 'pool pace' -> rate
 -- KEYS[2] leaving     ZSET  worker that is told to leave -> server's epoch ms
 -- KEYS[3] workers     ZSET  worker id -> epoch ms of its last beat, by the callers' clocks
 -- KEYS[4] paces       HASH  'pool tenant/biz' -> 'pace at', server's epoch ms
@@ -19,23 +19,23 @@ even_when_full(KEYS[1])
 local now = server_ms()
 -- What is known then, or nil; as fleet.autoscaler.learnt.
 local function learnt(known, shown)
-  local least, pace = string.match(shown, '^(>?)(.*)$')
-  known, pace = tonumber(known or ''), tonumber(pace)
+  local least, rate = string.match(shown, '^(>?)(.*)$')
+  known, rate = tonumber(known or ''), tonumber(rate)
   if least == '>' and not known then return nil end
-  if least == '>' and pace < known then pace = known end
-  known = known or pace
-  return string.format('%.6g', known + (pace - known) * ARGV[4])
+  if least == '>' and rate < known then rate = known end
+  known = known or rate
+  return string.format('%.6g', known + (rate - known) * ARGV[4])
 end
 if ARGV[3] ~= '' then
   local field = ARGV[1] .. ' pace'
-  local pace = learnt(redis.call('HGET', KEYS[1], field) or nil, ARGV[3])
-  if pace then redis.call('HSET', KEYS[1], field, pace) end
+  local rate = learnt(redis.call('HGET', KEYS[1], field) or nil, ARGV[3])
+  if rate then redis.call('HSET', KEYS[1], field, rate) end
 end
 for i = 8, #ARGV, 2 do
   local field = ARGV[1] .. ' ' .. ARGV[i]
   local known = string.match(redis.call('HGET', KEYS[4], field) or '', '^%S+')
-  local pace = learnt(known, ARGV[i + 1])
-  if pace then redis.call('HSET', KEYS[4], field, string.format('%s %.0f', pace, now)) end
+  local rate = learnt(known, ARGV[i + 1])
+  if rate then redis.call('HSET', KEYS[4], field, string.format('%s %.0f', rate, now)) end
 end
 local over = redis.call('HLEN', KEYS[4]) - ARGV[7]
 if over > 0 then
