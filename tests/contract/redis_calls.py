@@ -62,7 +62,7 @@ REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1
 STAFF = ScalingTarget(needed=1, kept=1, at_ms=1)
 LISTING = JobListing(tenant="acme", biz="docs", job="june")
 WHY = Decline(kind=WhyNot.LACKS, lowered=0, why="why")
-WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
+LINK = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
 
 #: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
@@ -164,9 +164,9 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "withdraw": lambda it: RedisBoard(it).withdraw(LISTING.key),
     "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
     "missing jobs": lambda it: RedisBoard(it).missing([LISTING.key]),
-    "look at a way": lambda it: RedisProbeCache(it).get_or_claim(WAY, "a", SECOND),
-    "save a way": lambda it: RedisProbeCache(it).save(WAY, "a", Probe(at=NOW), SECOND),
-    "release a way": lambda it: RedisProbeCache(it).release(WAY, "a"),
+    "look up a probe": lambda it: RedisProbeCache(it).get_or_claim(LINK, "a", SECOND),
+    "save a probe": lambda it: RedisProbeCache(it).save(LINK, "a", Probe(at=NOW), SECOND),
+    "release a probe": lambda it: RedisProbeCache(it).release(LINK, "a"),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }

@@ -216,7 +216,7 @@ class MemoryBoard:
             self._take_from_queue(one)
             listing = one.standing.listing
             self._served = max(self._served, self._passes[listing.tenant])
-            self._passes[listing.tenant] += bounds.turn(listing.weight)
+            self._passes[listing.tenant] += bounds.pass_step(listing.weight)
             self._free(one)
             self._workers[worker] = job
             self._note(
@@ -288,7 +288,9 @@ class MemoryBoard:
             entry = next(lists[tenant], None)
             if entry is not None:
                 one = self._jobs[bounds.key_of(entry[1])]
-                heapq.heappush(ahead, (moved + bounds.turn(one.standing.listing.weight), tenant))
+                heapq.heappush(
+                    ahead, (moved + bounds.pass_step(one.standing.listing.weight), tenant)
+                )
                 yield one
 
     def _due(self, state: ListingState, now_ms: int, limit: int) -> list[JobKey]:
@@ -326,7 +328,7 @@ class MemoryBoard:
         listing = one.standing.listing
         self._workers.pop(one.standing.worker or "", None)
         self._passes[listing.tenant] = max(
-            0, self._passes[listing.tenant] - bounds.turn(listing.weight)
+            0, self._passes[listing.tenant] - bounds.pass_step(listing.weight)
         )
         heads = [queue[0][0] - 1 for (_, of), queue in self._queues.items() if of == listing.tenant]
         one.rank = max(0, min([one.rank, *heads]))

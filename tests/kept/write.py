@@ -202,7 +202,7 @@ def _scrapy(world: World) -> None:
     crawl.push([*marked, Pushed(content=b"first", priority=7)])
     crawl.push([Pushed(content=b"start", marks=Marks.STARTS, mark=b"s" * 16, start=True)])
     first, second = crawl.lease(2)[0]
-    crawl.bury(first.id, "no request")
+    crawl.mark_dead(first.id, "no request")
     crawl.renew([second.id])
     crawl.learn([b"m" * 16])
     gone = RedisCrawl(world.own.redis, "acme", "crawl", "process-2", lease_ms=1)

@@ -8,7 +8,7 @@ import pytest
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.redis_calls import CALLS, NOW, QUEUE_KEY, WAY
+from tests.contract.redis_calls import CALLS, LINK, NOW, QUEUE_KEY
 from tests.contract.redis_users import rules_of
 from tests.kit.bidding import JobListing, RedisBoard, RedisProbeCache
 from tests.kit.kernel import StoreUnavailableError
@@ -101,6 +101,6 @@ def test_a_restricted_user_may_run_jobs_from_listing_to_end(restricted):
     board.apply("w2", keys[2], b"{}", NOW, wait)
     assert board.retract("w2", NOW, wait) == keys[2]
     assert board.drop("bolt", "docs", 9) == 2
-    probes, way = RedisProbeCache(restricted), msgspec.structs.replace(WAY, pool="eu")
+    probes, way = RedisProbeCache(restricted), msgspec.structs.replace(LINK, pool="eu")
     assert probes.get_or_claim(way, "w1", wait) is probes.get_or_claim(way, "w1", wait) is True
     probes.release(way, "w1")

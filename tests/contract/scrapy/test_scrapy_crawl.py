@@ -107,7 +107,7 @@ def test_a_page_that_kills_its_process_is_put_aside_and_the_crawl_goes_on(projec
     keys = project.keys("deadly")
     (aside,) = client.lrange(keys.dead, 0, -1)
     assert aside.startswith(b"was begun 3 times, and its process ended each time\n")
-    assert f"it is put aside in {keys.dead}: {site.url}/7" in log
+    assert f"it is kept in {keys.dead}: {site.url}/7" in log
     assert "'scheduler/deadly': 1" in log
     assert project.left("deadly") == ["dead", "serial"]
 

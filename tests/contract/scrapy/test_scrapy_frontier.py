@@ -89,7 +89,7 @@ def test_a_request_begun_too_often_is_handed_over_as_dead(part, any_redis):
     eventually(lambda: found or found.extend(heir.lease(10)[0]) or found, what="the last has ended")
 
     assert [(each.content, each.deaths) for each in found] == [(b"a", 3)]
-    assert heir.bury(found[0].id, "deadly")
+    assert heir.mark_dead(found[0].id, "deadly")
     assert not any_redis.client.exists(heir.keys.deaths, heir.keys.requests)
 
 
@@ -174,8 +174,8 @@ def test_a_dead_request_is_kept_with_its_reason(part, any_redis):
     part().push(pushed("bad"))
     [held] = ids(part("a").lease(1))
 
-    assert not part("b").bury(held, "not mine")
-    assert part("a").bury(held, "has no\nURL")
+    assert not part("b").mark_dead(held, "not mine")
+    assert part("a").mark_dead(held, "has no\nURL")
 
     assert any_redis.client.lrange(part().keys.dead, 0, -1) == [b"has no URL\nrbad"]
     assert part().load() == part("z").load()
@@ -269,7 +269,7 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(part, any_
     part("a").leave(Forget.FINISHED)
     part("a").enter()
     part("a").push([*marked("x", "y"), Pushed(content=b"s", marks=Marks.STARTS, mark=b"s")])
-    part("a").bury(ids(part("a").lease(1))[0], "why")
+    part("a").mark_dead(ids(part("a").lease(1))[0], "why")
     part("gone", lease_ms=1).lease(1)
     eventually(lambda: part("a").lease(1)[1], what="what its process has left is taken over")
     part("a").push(marked("z"))

@@ -178,7 +178,7 @@ def test_an_unreadable_request_is_dead_and_the_crawl_goes_on(station, redis, ten
 
     assert here.stat("scheduler/unreadable") == 1
     assert b"has no method 'gone'" in redis.lrange(keys.dead, 0, -1)[0]
-    assert "put aside" in caplog.text
+    assert "is dead" in caplog.text
 
 
 def test_start_urls_may_be_several_requests_or_none_or_nonsense(station, redis, tenant):

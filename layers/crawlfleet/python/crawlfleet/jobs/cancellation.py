@@ -46,9 +46,9 @@ CANCELLATION_SECONDS: Final = 15.0
 LOCK: Final = "cancelling"
 EVERY: Final = timedelta(seconds=2)
 TERM: Final = timedelta(seconds=60)
-#: Requests cancelled between two looks at the time.
+#: Requests that are cancelled between two checks of the time.
 BATCH: Final = 2_000
-#: Jobs looked at in one round, and those that are announced in it.
+#: Jobs that are swept, and announced, in one round.
 JOBS: Final = 200
 ANNOUNCED: Final = 1_000
 #: A job is swept for so long before others are.
@@ -99,7 +99,8 @@ def _trouble(error: Exception) -> str:
 class JobCancellation:
     """The service that cancels jobs.
 
-    ``batch`` and ``call_seconds`` bound what is swept between two looks at the time, and by a call.
+    ``batch`` and ``call_seconds`` bound what is swept between two checks of the time, and by a
+    call.
     """
 
     jobs: "MongoJobs"

@@ -124,7 +124,7 @@ _ORPHAN_TERM: Final = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
-    """What a round did; ``mine`` is False when another process had the lock."""
+    """Counts what a round did; ``mine`` is False when another process had the lock."""
 
     mine: bool = True
     batches: int = 0

@@ -100,7 +100,7 @@ QUICK_PER_SECOND: Final = 1_000
 def backoff_after(troubles: int) -> timedelta:
     """Compute the back-off of a job that was in trouble so many times in a row before.
 
-    >>> [after_trouble(count).total_seconds() for count in (0, 1, 5, 1_000)]
+    >>> [backoff_after(count).total_seconds() for count in (0, 1, 5, 1_000)]
     [2.0, 4.0, 64.0, 300.0]
     """
     doubled: int = 2 ** min(max(troubles, 0), 16)
@@ -110,7 +110,7 @@ def backoff_after(troubles: int) -> timedelta:
 def backlog_backoff(retry_after_seconds: float) -> timedelta:
     """Compute the back-off of a job whose biz has no room.
 
-    >>> when_crowded(300.0).total_seconds()
+    >>> backlog_backoff(300.0).total_seconds()
     30.0
     """
     bounded = min(max(retry_after_seconds, 1.0), LONGEST_BACKLOG_BACKOFF.total_seconds())
@@ -120,7 +120,7 @@ def backlog_backoff(retry_after_seconds: float) -> timedelta:
 def poll_interval(open_tasks: int) -> timedelta:
     """Compute how long until the ledger of a job with so many open tasks is polled again.
 
-    >>> [until_look(count).total_seconds() for count in (1, 10_000, 10**8)]
+    >>> [poll_interval(count).total_seconds() for count in (1, 10_000, 10**8)]
     [2.0, 10.0, 30.0]
     """
     return min(LONGEST_POLL, max(SHORTEST_POLL, timedelta(seconds=open_tasks / QUICK_PER_SECOND)))
@@ -133,7 +133,7 @@ def next_poll_interval(open_tasks: int, before: int | None, waited: timedelta) -
     polls of those that end.
 
     >>> wait = timedelta(seconds=2)
-    >>> [until_look_again(1, before, wait).total_seconds() for before in (None, 2, 1)]
+    >>> [next_poll_interval(1, before, wait).total_seconds() for before in (None, 2, 1)]
     [2.0, 2.0, 4.0]
     """
     wait = poll_interval(open_tasks)

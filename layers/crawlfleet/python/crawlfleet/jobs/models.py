@@ -159,7 +159,7 @@ def cancelled(states: Mapping[str, JobState]) -> dict[str, bool]:
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants started: a kept spider, or a rule with a start of its own.
+    """An order to start a job: of a kept spider, or of a rule with a start of its own.
 
     ``version`` is a version of the spider, None the newest. ``values`` fill the start's open
     places; ``pool`` comes before the spider's. Under one ``name`` a job is started once, whoever
@@ -204,7 +204,7 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of a spider have taken so far: ``usage`` is their average, weighted by runs.
+    """The demand of a spider, learnt from its runs: ``usage`` is their average, weighted by runs.
 
     The maxima are those of the latest runs, whose ``peaks`` are kept for that, the newest last
     (jobs.usage). ``runs`` 0 is a spider that never ran, whose demand is nothing: only latency
@@ -254,7 +254,7 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker has measured of a job up to now; it takes the place of what it said before.
+    """The measurements of one worker of a job up to now; they replace its earlier ones.
 
     ``part`` is the worker's name and a number: one that had forgotten a job and meets it again
     begins with nothing, in another part.

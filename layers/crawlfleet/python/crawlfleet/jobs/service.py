@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 #: A call that retries goes on for so long; then it says that there is more.
 RETRY_SECONDS: Final = 10.0
-#: Dead letters replayed between two looks at the time.
+#: Dead letters replayed between two checks of the time.
 RETRIES: Final = 500
 _OPEN: Final = tuple(state for state in JobState if state not in ENDED)
 
@@ -307,7 +307,7 @@ class JobStarter:
 class JobService:
     """The service that clients' calls on jobs go through.
 
-    ``retries`` and ``retry_seconds`` bound what is retried between two looks at the time, and by a
+    ``retries`` and ``retry_seconds`` bound what is retried between two checks of the time, and by a
     call.
     """
 

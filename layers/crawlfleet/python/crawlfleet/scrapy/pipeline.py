@@ -1,13 +1,13 @@
-"""``crawlfleet.scrapy.Pipeline`` in ``ITEM_PIPELINES``: items to the data queue (SPEC.md B9).
+"""``crawlfleet.scrapy.Pipeline`` in ``ITEM_PIPELINES``: send items to the data queue (SPEC.md B9).
 
-An item is sent as it is when it reaches this pipeline, under the name of the rule or spider that
-``CRAWLFLEET_RULE`` says. Items travel some together, and always before the request that they came
-of is finished.
+An item is sent as it is when it reaches this pipeline, under the rule of ``CRAWLFLEET_RULE``. Items
+are sent in batches, and always before the request that yielded them is finished.
 """
 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import signals
@@ -36,31 +36,27 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: So many are sent at once, or all that wait once the oldest has waited this long.
+#: Items that are sent at once, or all that wait once the oldest has waited this long.
 _TOGETHER: Final = 200
 _TOGETHER_BYTES: Final = 4_000_000
 _SECONDS: Final = 1.0
-#: So many bytes wait for a Redis that is away; then what gives more is done again later.
+#: Bytes that wait for a Redis that is away; a request that yields more is done again.
 _MOST_BYTES: Final = 50_000_000
 _LONGEST_URL: Final = 8_000
 #: Bytes of JSON that a character takes at most.
 _JSON_BYTES: Final = 6
 
 
+@dataclass(slots=True)
 class _Waiting:
-    """An item on its way; its page is known once all pipelines have seen it."""
+    """An item to be sent; its page is known once all pipelines have seen it."""
 
-    __slots__ = ("fields", "item", "number", "since", "size", "url")
-
-    def __init__(
-        self, item: object, fields: dict[str, Any], url: str, number: int, since: float
-    ) -> None:
-        self.item = item
-        self.fields = fields
-        self.size = 0
-        self.url = url
-        self.number = number
-        self.since = since
+    item: object
+    fields: dict[str, Any]
+    url: str
+    number: int
+    since: float
+    size: int = 0
 
 
 class Pipeline:
@@ -68,8 +64,8 @@ class Pipeline:
 
     Args:
         crawler: Of Scrapy.
-        clock: Seconds that only go on.
-        most_bytes: Of items that wait for a Redis that is away.
+        clock: Monotonic seconds.
+        most_bytes: Bytes of items that wait for a Redis that is away.
     """
 
     def __init__(
@@ -100,15 +96,15 @@ class Pipeline:
 
     @classmethod
     def from_crawler(cls, crawler: "Crawler") -> Self:
-        """Made by Scrapy."""
+        """Make it for a crawler."""
         return cls(crawler)
 
     def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002  of older Scrapy
-        """Take the item, and give it on.
+        """Take the item, and pass it on.
 
         Raises:
-            DropItem: no record can hold it; says which field, or that it is too large.
-            StoreUnavailableError: Redis is away for too long; its page is going to be done again.
+            DropItem: no record can hold it; names the field, or says that it is too large.
+            StoreUnavailableError: Redis is away for too long; its page will be done again.
         """
         if self._bytes > self._most_bytes:
             self._session.spoil()
@@ -120,9 +116,7 @@ class Pipeline:
             waiting = _Waiting(item, fields, known, self._session.items_given, self._clock())
             wire = self._wire(waiting)
             refuse_large([wire])
-        except NotPortableError as error:
-            raise self._dropped(str(error)) from error
-        except InvalidRequestError as error:
+        except (NotPortableError, InvalidRequestError) as error:
             raise self._dropped(str(error)) from error
         if (
             len(self._waiting) >= _TOGETHER
@@ -141,13 +135,13 @@ class Pipeline:
         return item
 
     def close_spider(self, spider: object = None) -> None:  # noqa: ARG002  of older Scrapy
-        """Send what waits. Should that fail, their requests are not finished either."""
+        """Send what waits; where that fails, the requests are not finished either."""
         self._try_flush(at_last=True)
 
     def flush(self, all_of_them: bool) -> int:
-        """Send what waits; returns how many of the first items that were given have been sent.
+        """Send what waits; return how many of the first items have been sent.
 
-        Some are left for a second, because Scrapy has not said yet of which page they are.
+        Some are left for a second, as Scrapy has not said yet of which page they are.
 
         Raises:
             StoreError: Redis is away; they still wait.
@@ -185,7 +179,7 @@ class Pipeline:
             _log.warning("%d items wait: %s", len(self._waiting), error)
 
     def _scraped(self, item: Any, response: object) -> None:
-        """Every pipeline has seen the item, and Scrapy says of which page it is."""
+        """Set the page of an item, once every pipeline has seen it."""
         waiting = self._pageless.pop(id(item), None)
         if waiting is None or not isinstance(response, Response):
             return
@@ -205,7 +199,7 @@ class Pipeline:
 
 
 def _check_biz(bizs: RedisBizs, queue_key: QueueKey) -> None:
-    """Ask for the biz before anything is crawled for it.
+    """Check that the biz exists before anything is crawled for it.
 
     Raises:
         ConfigError: the tenant has no such biz, as its fleet says.

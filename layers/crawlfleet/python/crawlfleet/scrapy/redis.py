@@ -1,9 +1,7 @@
-"""A Scrapy crawl on Redis: what its processes share, and lose nothing of (SPEC.md E1).
+"""Keep a Scrapy crawl in Redis, shared by its processes without loss (SPEC.md E1).
 
-A request is queued or leased until whoever leased it says that it is finished. Leases end by the
-server's clock; what a process that died has left is then served first.
-
-The Redis keys of Scrapy projects' crawls: what keys.py is for queues.
+A request is queued or leased until the process that leased it finishes it. Leases end by the
+server's clock; the requests of ended leases are served first.
 
 ==============================================  ======  ===  =======================================
 key                                             type    TTL  holds
@@ -52,7 +50,7 @@ from crawlfleet.kernel.errors import ConfigError, Problem
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 
-#: What decides of a key's slot in place of the whole of it: first braces, something in between.
+#: The hash tag of a key.
 _TAG: Final = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
 
 
@@ -74,7 +72,7 @@ class CrawlKeys(NamedTuple):
 
 @lru_cache(maxsize=256)
 def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
-    """The keys of a tenant's crawl of that name.
+    """Return the keys of a tenant's crawl.
 
     >>> crawl_keys("acme", "shop").queue
     'cf:{scrapy:acme:shop}:queue'
@@ -83,7 +81,7 @@ def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
 
 
 def absorbed_key(tenant: str, crawl: str) -> str:
-    """The key of the batches of start URLs that have come to the crawl from another slot.
+    """Return the key of the batches of start URLs that came from another slot.
 
     >>> absorbed_key("acme", "shop")
     'cf:{scrapy:acme:shop}:absorbed'
@@ -92,7 +90,7 @@ def absorbed_key(tenant: str, crawl: str) -> str:
 
 
 def taking_key(source: str, tenant: str, crawl: str) -> str:
-    """The key of what is on its way from a source of start URLs to the crawl.
+    """Return the key of the batch in transit from a source of start URLs to the crawl.
 
     It is in the source's slot, unless the source's name has a ``}`` and no hash tag.
 
@@ -107,9 +105,9 @@ def taking_key(source: str, tenant: str, crawl: str) -> str:
 
 #: Requests of one call: a script holds up all other clients of the server.
 _PUSHED: Final = 500
-#: What was put aside is kept up to this many.
+#: Dead requests that are kept.
 DEAD_KEPT: Final = 10_000
-#: A request is begun so often, unless the project says it; each time its process has ended.
+#: Default attempts at a request whose processes end.
 ATTEMPTS: Final = 5
 _LONGEST_REASON: Final = 500
 _LONGEST_URL: Final = 2_000
@@ -127,20 +125,20 @@ _LEASE: Final = Script("scrapy/crawl_lease")
 _RENEW: Final = Script("scrapy/crawl_renew")
 _FINISH: Final = Script("scrapy/crawl_finish")
 _GIVE_BACK: Final = Script("scrapy/crawl_give_back")
-_BURY: Final = Script("scrapy/crawl_bury")
+_DEAD: Final = Script("scrapy/crawl_dead")
 _LOAD: Final = Script("scrapy/crawl_load")
 _LEAVE: Final = Script("scrapy/crawl_leave")
 
 
 class Order(StrEnum):
-    """Which of several requests of the same priority is served first."""
+    """The order of requests of the same priority."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
 
 
 class Marks(StrEnum):
-    """By which set a request is known: its fingerprint, its mark of this run, or none."""
+    """The set in which a request is marked: fingerprints, start requests of this run, none."""
 
     SEEN = "seen"
     STARTS = "starts"
@@ -148,7 +146,7 @@ class Marks(StrEnum):
 
 
 class Forget(StrEnum):
-    """When the last process that leaves makes an end of the crawl's keys."""
+    """The policy by which the last process that leaves removes the crawl's keys."""
 
     NEVER = "never"
     FINISHED = "finished"
@@ -156,7 +154,7 @@ class Forget(StrEnum):
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True):
-    """A request on its way into the queue; ``mark`` is looked up in, and added to, ``marks``.
+    """A request to be queued, unless its ``mark`` is in the set ``marks``, to which it is added.
 
     With ``start`` it is a start URL as somebody pushed it, which the spider makes a request of.
     """
@@ -169,7 +167,7 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A leased request: what it is finished by, whether it is a start URL as pushed, itself.
+    """A leased request: its id, whether it is a start URL as pushed, and its content.
 
     ``deaths`` is how many processes have ended, or lost their lease, while they had it.
     """
@@ -181,7 +179,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def url_in(taken: Taken) -> str:
-    """The URL of a leased request, for people; its beginning where it is long.
+    """Find the URL of a leased request, for people; its beginning where it is long.
 
     >>> url_in(Taken("1", False, b'{"url":"https://a.example/","priority":1}'))
     'https://a.example/'
@@ -200,7 +198,7 @@ class _Url(msgspec.Struct):
 
 
 class CrawlLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a crawl, and how many other processes take part."""
+    """Counts what is left of a crawl, and the other processes that take part."""
 
     queued: int
     leased: int
@@ -208,23 +206,23 @@ class CrawlLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entered(CrawlLoad, frozen=True, kw_only=True):
-    """How a process found the crawl. ``fingerprints`` names their make, empty for the usual."""
+    """The crawl that a process enters; ``fingerprints`` names its fingerprinter, or is empty."""
 
     flushed: bool
     fingerprints: str
 
 
 class RedisCrawl:
-    """One process's part in a crawl.
+    """A crawl, for one of its processes.
 
     Args:
         connection: The Redis of the fleet.
-        tenant: Whose crawl it is.
+        tenant: The crawl's.
         crawl: Its name; processes with the same one share it.
-        process: Unlike any other process's, without a colon.
+        process: A unique id without a colon.
         lease_ms: How long a lease lasts that is not renewed.
-        attempts: How often a request is begun whose processes end; the last time it is alone.
-        order: Which of equal priority comes first.
+        attempts: At a request whose processes end; the last one is alone.
+        order: Among equal priorities.
     """
 
     def __init__(
@@ -247,7 +245,7 @@ class RedisCrawl:
         self.keys: CrawlKeys = crawl_keys(tenant, crawl)
 
     def enter(self, *, flush: bool = False) -> Entered:
-        """Take part; with ``flush`` everything is forgotten first, unless others take part."""
+        """Take part; ``flush`` forgets the crawl first, unless others take part."""
         keys = self.keys
         answer = self._redis.again(
             _ENTER,
@@ -267,10 +265,10 @@ class RedisCrawl:
         )
 
     def push(self, requests: Sequence[Pushed]) -> list[bool]:
-        """Queue those that are not known; tells of each whether it was queued.
+        """Queue the requests that are not known; return of each whether it was queued.
 
-        A request is marked by the script that queues it: no crash can come in between. Where an
-        answer is lost the call is repeated, and what carries no mark may be queued twice.
+        The script that queues a request marks it: no crash can come in between. Where a reply is
+        lost the call is repeated, and a request without a mark may be queued twice.
         """
         keys = self.keys
         queued: list[bool] = []
@@ -298,10 +296,10 @@ class RedisCrawl:
         return queued
 
     def absorb(self, source: str, number: int) -> int:
-        """Queue up to ``number`` start URLs of a list, set or sorted set; how many there were.
+        """Queue up to ``number`` start URLs of a list, set or sorted set; return how many.
 
         Raises:
-            ConfigError: on a cluster, the source's name leaves no way to a key beside it.
+            ConfigError: on a cluster, no key can be in the slot of the source's name.
         """
         if self._redis.are_apart(source, self.keys.queue):
             return self._absorb_from_afar(source, number)
@@ -309,9 +307,9 @@ class RedisCrawl:
         return whole(self._redis.once(_ABSORB, keys, self._order, number))
 
     def _absorb_from_afar(self, source: str, number: int) -> int:
-        """The same in three steps, each of which may be repeated, by another process too.
+        """Do so in three steps, each of which may be repeated, by another process too.
 
-        A batch is kept beside its source until it has entered the queue, which it does once.
+        A batch is kept in the slot of its source until it has entered the queue, once.
         """
         taking = taking_key(source, *self._name)
         if self._redis.are_apart(source, taking):
@@ -328,11 +326,11 @@ class RedisCrawl:
         return entered
 
     def lease(self, number: int, held: int = 0) -> tuple[list[Taken], int]:
-        """Up to ``number`` requests, and how many of them an ended lease has left.
+        """Lease up to ``number`` requests; return them, and how many are of ended leases.
 
-        ``held`` is how many the process is at. One that is begun for the last time, as its
-        processes have ended so often, is given alone, and to a process that is at nothing; one
-        that was begun that often is given to be put aside.
+        ``held`` is how many the process has. The last attempt at a request whose processes have
+        ended is leased alone, to a process that has none; after it the request is leased to be
+        marked dead.
         """
         answer = several(
             self._redis.once(
@@ -353,7 +351,7 @@ class RedisCrawl:
         return taken, whole(answer[0])
 
     def renew(self, ids: Sequence[str]) -> set[str]:
-        """More time for the process and these leases; returns the ids that it holds no longer."""
+        """Renew the process and these leases; return the ids that it has lost."""
         answer = self._redis.again(
             _RENEW,
             (self.keys.processes, self.keys.leases),
@@ -362,34 +360,34 @@ class RedisCrawl:
         return {text(each).decode() for each in several(answer)}
 
     def finish(self, ids: Sequence[str]) -> int:
-        """They are done with; returns how many the process held."""
+        """Remove finished requests; return how many the process had leased."""
         if not ids:
             return 0
         keys = (self.keys.leases, self.keys.requests, self.keys.deaths)
         return whole(self._redis.again(_FINISH, keys, self._process, "\n".join(ids)))
 
     def give_back(self, ids: Sequence[str]) -> int:
-        """They return to their places in the queue; returns how many the process held."""
+        """Return requests to their places in the queue; return how many the process had leased."""
         if not ids:
             return 0
         keys = (self.keys.leases, self.keys.queue, self.keys.requests)
         return whole(self._redis.again(_GIVE_BACK, keys, self._process, "\n".join(ids)))
 
-    def bury(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
-        """Put aside what is no request; tells whether the process held it."""
+    def mark_dead(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
+        """Keep a request among the dead ones; return whether the process had leased it."""
         keys = (self.keys.leases, self.keys.requests, self.keys.dead, self.keys.deaths)
         line = " ".join(reason.split())[:_LONGEST_REASON]
-        answer = self._redis.once(_BURY, keys, self._process, id, line, DEAD_KEPT)
+        answer = self._redis.once(_DEAD, keys, self._process, id, line, DEAD_KEPT)
         return whole(answer) == 1
 
     def load(self) -> CrawlLoad:
-        """What is left."""
+        """Count what is left."""
         keys = (self.keys.queue, self.keys.leases, self.keys.processes)
         queued, leased, others = several(self._redis.again(_LOAD, keys, self._process), 3)
         return CrawlLoad(queued=whole(queued), leased=whole(leased), others=whole(others))
 
     def leave(self, forget: Forget) -> bool:
-        """Take part no longer; tells whether the crawl was forgotten."""
+        """Leave the crawl; return whether it was forgotten."""
         keys = self.keys
         answer = self._redis.again(
             _LEAVE,
@@ -402,20 +400,20 @@ class RedisCrawl:
         return whole(answer) == 1
 
     def learn(self, marks: Sequence[bytes]) -> int:
-        """Take these fingerprints for seen; returns how many were new."""
+        """Mark fingerprints as seen; return how many were new."""
         if not marks:
             return 0
         (answer,) = several(self._redis.together(("SADD", self.keys.seen, *marks)), 1)
         return whole(answer)
 
     def known(self) -> tuple[int, str]:
-        """How many fingerprints there are, and of which make, empty for the usual one."""
+        """Count the fingerprints, and name their fingerprinter, empty for Scrapy's."""
         commands = (("SCARD", self.keys.seen), ("GET", self.keys.fingerprints))
         count, make = several(self._redis.together(*commands), 2)
         return whole(count), "" if make is None else text(make).decode()
 
     def set_fingerprinter(self, fingerprints: str) -> None:
-        """Note how the fingerprints of this crawl are made."""
+        """Store the name of the crawl's fingerprinter."""
         self._redis.together(("SET", self.keys.fingerprints, fingerprints))
 
 

@@ -1,9 +1,7 @@
-"""What scrapy-redis has left in Redis: requests, fingerprints, start URLs (SPEC.md H10).
+"""Read what scrapy-redis has left in Redis: requests, fingerprints, start URLs (SPEC.md H10).
 
-Nothing here writes. A request that cannot be read, because what it carries is no plain data, is
-told with its reason and left where it is.
-
-Reading what scrapy-redis has pickled, without what makes pickles dangerous.
+A request that cannot be read, because it carries more than plain data, is reported with its reason
+and left where it is.
 
 A pickle is a program: it names functions and calls them. This reader finds no name but those of
 plain containers, so there is nothing to be called. It is the one in Python, not the one in C, whose
@@ -33,14 +31,14 @@ _DEEPEST: Final = 64
 
 
 class UnreadablePickleError(ValueError):
-    """It is no pickle of plain data; says what it asks for."""
+    """The content is no pickle of plain data."""
 
 
 def loads(content: bytes) -> Any:
-    """The value, made of None, bool, int, float, str, bytes, list, tuple, dict and sets.
+    """Load a value of None, bool, int, float, str, bytes, list, tuple, dict and sets.
 
     Raises:
-        UnreadablePickleError: it asks for anything else, or is broken or too large.
+        UnreadablePickleError: it names anything else, or is broken or too large.
     """
     if len(content) > LARGEST:
         raise UnreadablePickleError(f"has {len(content):,} bytes, {LARGEST:,} is the most")
@@ -60,7 +58,7 @@ _KEY_DEPTH: Final = 2
 
 
 def _look_at_keys(keys: Iterable[Any], depth: int = 0) -> None:
-    """See that keys are found in no time: a tuple's parts are counted again at each repeat."""
+    """Check that keys are hashed in no time: a tuple's parts are hashed at each repeat."""
     for key in keys:
         if isinstance(key, tuple):
             if len(key) > _KEY_VALUES or depth >= _KEY_DEPTH:
@@ -69,7 +67,7 @@ def _look_at_keys(keys: Iterable[Any], depth: int = 0) -> None:
 
 
 def _guarded(opcode: bytes, keys: slice) -> tuple[int, Callable[[Any], None]]:
-    """An operation that looks for keys; before it does it looks at them, on the stack."""
+    """Make an operation check its keys, on the stack, before it hashes them."""
     read = _DISPATCH[opcode[0]]
 
     def look_first(reader: Any) -> None:
@@ -92,7 +90,7 @@ _GUARDED: Final = dict(
 
 
 class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
-    """A reader that finds nothing that could do anything."""
+    """A reader that finds no function."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="utf-8", errors="surrogateescape")
@@ -100,7 +98,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {**_DISPATCH, **_GUARDED}
 
     def find_class(self, module: str, name: str) -> Any:
-        """The few plain kinds. A function is made anew each time: a pickle could change it."""
+        """Find the few plain kinds, made anew each time: a pickle could change a function."""
         if (module, name) == ("_codecs", "encode"):
             return _encoder()
         if name == "bytes" and module in {"builtins", "__builtin__"}:
@@ -110,16 +108,16 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
         raise UnreadablePickleError(f"asks for {module}.{name}, which is not plain data")
 
     def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002  the base class's signature
-        """There is nothing beside the pickle."""
+        """Refuse references out of the pickle."""
         raise UnreadablePickleError("asks for something beside itself")
 
     def get_extension(self, code: int) -> Any:
-        """Nor is there a registry of names."""
+        """Refuse names of the registry."""
         raise UnreadablePickleError(f"asks for extension {code}")
 
 
 def _encoder() -> Callable[..., bytes]:
-    """What old pickles of Python 3 write bytes by."""
+    """Make the function by which old pickles of Python 3 write bytes."""
 
     def encode(text: str, encoding: str = "latin1") -> bytes:
         if encoding not in {"latin1", "latin-1"}:
@@ -130,7 +128,7 @@ def _encoder() -> Callable[..., bytes]:
 
 
 def _no_bytes() -> Callable[[], bytes]:
-    """What they write empty ones by. With an argument it would be memory of any size."""
+    """Make the one for empty bytes. With an argument it would be memory of any size."""
     return lambda: b""
 
 
@@ -138,7 +136,7 @@ _SETS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {"set": set, "froze
 
 
 def _set_maker(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
-    """What they write sets by."""
+    """Make the one for sets."""
 
     def make(members: Iterable[Any] = ()) -> Any:
         _look_at_keys(members)
@@ -148,7 +146,7 @@ def _set_maker(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
 
 
 def _look(value: Any, depth: int, left: list[int]) -> None:
-    """See that the value is plain, and no more of it than can be written out."""
+    """Check that the value is plain, and not too large to be written out."""
     left[0] -= 1
     if left[0] < 0 or depth > _DEEPEST:
         raise UnreadablePickleError("holds more values, or deeper ones, than a request has")
@@ -170,9 +168,9 @@ def _look(value: Any, depth: int, left: list[int]) -> None:
 
 #: Entries of one look at a key.
 _PAGE: Final = 500
-#: Requests by which it is found out how the fingerprints are made.
+#: Requests by which the fingerprinter is found.
 _TRIED: Final = 200
-#: Where a URL is looked for in an entry that cannot be read, and what is shown of it.
+#: Bytes of an unreadable entry that are searched for a URL, and characters shown of it.
 _SEARCHED_BYTES: Final = 100_000
 _URL_SHOWN: Final = 200
 _URL: Final = re.compile(rb"https?://[!#-&(-;=?-~]+")
@@ -181,7 +179,7 @@ _LOOKED_THROUGH: Final = 100_000
 
 
 class SourceKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """Where they are, with the names that scrapy-redis gives them unless it is told others."""
+    """The keys of a spider, by default those of scrapy-redis."""
 
     requests: str
     dupefilter: str
@@ -191,7 +189,7 @@ class SourceKeys(msgspec.Struct, frozen=True, kw_only=True):
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """A queued request. ``fields`` are as our wire has them; ``digest`` is of the entry as it was.
 
-    ``fingerprint`` is by the make that the source's are of.
+    ``fingerprint`` is by the source's fingerprinter.
     """
 
     fields: dict[str, Any]
@@ -202,7 +200,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that cannot be read, and why; ``url`` is what of it looks like one, if anything."""
+    """An entry that cannot be read, and why; ``url`` is what looks like one in it, if anything."""
 
     why: str
     url: str = ""
@@ -216,7 +214,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is."""
+    """Counts the entries of each key."""
 
     requests: int
     fingerprints: int
@@ -231,7 +229,7 @@ class RedisSource:
         self._keys = keys
 
     def counts(self) -> Counts:
-        """How much there is now.
+        """Count the entries.
 
         Raises:
             StoreUnavailableError: Redis does not answer.
@@ -243,7 +241,7 @@ class RedisSource:
         )
 
     def alike(self, patterns: Iterable[str], most: int) -> list[str]:
-        """Up to so many other keys that match one of the patterns, among the first of Redis."""
+        """List other keys that match one of the patterns, among the first of Redis."""
         wanted = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
         nodes = self._redis.nodes()
         found: list[str] = []
@@ -260,9 +258,9 @@ class RedisSource:
         return sorted(found)[:most]
 
     def find_fingerprinter(self) -> str:
-        """By which of :data:`MAKES` queued requests are found among the fingerprints.
+        """Find which of :data:`FINGERPRINTERS` has made the fingerprints, by the queued requests.
 
-        Empty where none are: then the fingerprints are of a make that nobody knows.
+        Empty where none has.
         """
         hits = dict.fromkeys(FINGERPRINTERS, 0)
         tried = 0
@@ -279,11 +277,11 @@ class RedisSource:
             if tried >= _TRIED:
                 break
         best = max(hits, key=lambda name: hits[name])
-        # Without a request to go by: what the present scrapy-redis writes.
+        # Without a request: the present scrapy-redis.
         return "scrapy-redis" if not tried else best if hits[best] else ""
 
     def requests(self, make: str) -> Iterator[Asked | Unread]:
-        """The queued requests, first to be served first."""
+        """Yield the queued requests, the first to be served first."""
         fingerprint = FINGERPRINTERS[make or "scrapy"]
         for raw in self._entries(self._keys.requests):
             fields = _read(raw)
@@ -304,7 +302,7 @@ class RedisSource:
             )
 
     def fingerprints(self) -> Iterator[list[bytes]]:
-        """What the dupefilter knows, as marks, some at a time; what is no SHA-1 is left out."""
+        """Yield the fingerprints as marks, some at a time, without what is no SHA-1."""
         for page in self._set_pages(self._keys.dupefilter):
             found = []
             for member in page:
@@ -315,12 +313,12 @@ class RedisSource:
             yield [each for each in found if len(each) == MARK_BYTES]
 
     def start_urls(self) -> Iterator[Start]:
-        """The start URLs that no spider has taken yet."""
+        """Yield the start URLs that no spider has taken yet."""
         for raw in self._entries(self._keys.start_urls):
             yield Start(data=raw, digest=_digest(raw))
 
     def remove(self, seen: Counts, staying: Container[str] = ()) -> bool:
-        """Delete the keys if they still hold as much as was seen; tells whether it was done.
+        """Delete the keys if they have as many entries as were seen; return whether it was done.
 
         ``staying`` are those of :class:`SourceKeys` that are still needed.
         """
@@ -379,7 +377,7 @@ class RedisSource:
 
 
 def _read(raw: bytes) -> dict[str, Any] | Unread:
-    """A queued entry as the fields of our wire; JSON is read where a project has chosen it."""
+    """Read a queued entry, pickle or JSON, as the fields of our wire."""
     try:
         value = json.loads(raw) if raw[:1] == b"{" else loads(raw)
         if not isinstance(value, Mapping):
@@ -394,13 +392,13 @@ def _read(raw: bytes) -> dict[str, Any] | Unread:
 
 
 def _url_in(raw: bytes) -> str:
-    """What looks like a URL in an entry that is not read: looked for, and nothing is run."""
+    """Search an unreadable entry for a URL; nothing of it is run."""
     found = _URL.search(raw[:_SEARCHED_BYTES])
     return found[0].decode("ascii")[:_URL_SHOWN] if found else ""
 
 
 def _plain_request(fields: Mapping[str, Any]) -> Any:
-    """What fingerprints are made of, or None where that is no request."""
+    """Make the request that is fingerprinted, or None where it is none."""
     from scrapy import Request
 
     try:

@@ -271,7 +271,7 @@ class Scheduler(BaseScheduler):
             except Exception as error:  # noqa: BLE001  the spider's own code may raise anything
                 _log.error("a request cannot be read and is dead: %s", error)
                 self._count("scheduler/unreadable")
-                self._crawl.bury(each.id, f"{type(error).__name__}: {error}")
+                self._crawl.mark_dead(each.id, f"{type(error).__name__}: {error}")
 
     def _take_request(self, taken: Taken) -> None:
         request = load_request(taken.content, self._spider)
@@ -303,7 +303,7 @@ class Scheduler(BaseScheduler):
         url = url_in(taken)
         _log.error("a request %s; it is kept in %s: %s", why, self._crawl.keys.dead, url)
         self._count("scheduler/deadly")
-        self._crawl.bury(taken.id, why)
+        self._crawl.mark_dead(taken.id, why)
 
     def _counted(self, request: Request) -> Request:
         self._busy_at = self._clock()
@@ -366,7 +366,7 @@ class Scheduler(BaseScheduler):
             _log.warning("no more work until this has passed: %s", error)
 
     def _tick(self) -> None:
-        """What has to be done although nobody asks."""
+        """Renew leases and exchange with Redis, without the engine's calls."""
         if self._clock() >= self._renew_at:
             try:
                 self._in_flight.renew()

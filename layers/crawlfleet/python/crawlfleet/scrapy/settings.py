@@ -1,9 +1,7 @@
-"""What a crawl that cannot begin says: one line, not the way that the error took through Scrapy.
+"""Read the settings of a Scrapy project, with all problems at once, and log our errors in one line.
 
 Scrapy leaves an error of a scheduler or a pipeline that is being opened to the event loop, which
-logs all of its traceback; the sentence that says what is to be done stands below it.
-
-The settings of a Scrapy project that joins, all mistakes at once.
+logs its traceback above the sentence that says what is to be done.
 """
 
 import logging
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Who logs what Scrapy did not catch, and what failed while it closed.
+#: Loggers of what Scrapy did not catch, and of what failed while it closed.
 _LOOPS: Final = ("asyncio", "twisted")
 _CLOSING: Final = ("scrapy.core.engine", "scrapy.utils.signal")
 
@@ -52,10 +50,10 @@ _OURS: Final = "CRAWLFLEET_"
 
 
 class _InOneLine(logging.Filter):
-    """Takes the traceback off records of our own errors that say what is to be done.
+    """Removes the traceback from records of our own errors.
 
     Parts of Scrapy that were not opened fail when they are closed because of such an error. Until
-    the event loop has told it, what they say is in one line too.
+    the event loop has logged it, their records are in one line, too.
     """
 
     def __init__(self) -> None:
@@ -63,7 +61,7 @@ class _InOneLine(logging.Filter):
         self._closing = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let everything pass, such records in one line."""
+        """Let every record pass, such ones in one line."""
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return True
@@ -79,7 +77,7 @@ class _InOneLine(logging.Filter):
 
 
 def _ours_in(error: BaseException) -> BaseException | None:
-    """The error, or what it was raised while handling, if it is one of ours."""
+    """Find the first of our errors that this one was raised while handling."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ConfigError | StoreError):
         seen = seen.__context__
@@ -95,13 +93,13 @@ _IN_ONE_LINE: Final = _InOneLine()
 
 
 def log_errors_in_one_line() -> None:
-    """From now on our errors are told so in Scrapy's log; done again it does nothing."""
+    """Add the filter to Scrapy's loggers; repeating it does nothing."""
     for name in (*_LOOPS, *_CLOSING):
         logging.getLogger(name).addFilter(_IN_ONE_LINE)
 
 
 def unknown(given: Iterable[str]) -> Iterator[str]:
-    """What to say of settings that look like ours and are none.
+    """Describe settings that look like ours and are none.
 
     >>> list(unknown(["CRAWLFLEET_BATCHES", "BOT_NAME", "CRAWLFLEET_BIZ"]))[0][:66]
     'CRAWLFLEET_BATCHES is no setting: there are CRAWLFLEET_BATCH, CRAW'
@@ -119,7 +117,7 @@ def warn_of_unknown(given: Iterable[str]) -> None:
 
 #: The password of Redis, where the address carries none: settings are committed, this is not.
 ENV_REDIS_PASSWORD: Final = "CRAWLFLEET_REDIS_PASSWORD"  # noqa: S105  the variable's name
-#: Where start URLs are, unless the spider or the project says it: as with scrapy-redis.
+#: The default key of start URLs, that of scrapy-redis.
 START_URLS_KEY: Final = "%(name)s:start_urls"
 
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
@@ -128,14 +126,14 @@ _RULE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project says, each as ``CRAWLFLEET_`` and the name in capitals.
+    """The settings of a project, each as ``CRAWLFLEET_`` and the name in capitals.
 
     ``redis_url`` may also be in the environment; or ``REDIS_URL``, as with scrapy-redis. ``biz``
     is where items go; only the pipeline needs it. ``crawl`` is what processes share, by default
     the spider's name; ``rule`` is what records are filed under, by default that too.
     ``lease_seconds`` after a process has died its requests are done by another. ``batch`` requests
     are leased at once, by default as many as ``CONCURRENT_REQUESTS``. A request whose processes end
-    while they have it is begun ``attempts`` times, then it is put aside. Of equal priority the
+    while they have it is begun ``attempts`` times, then it is dead. Of equal priority the
     ``oldest`` is served first, or the ``newest`` by ``order``. With ``start_once`` a start request
     is queued once a run, however many processes take part and however often they are started.
 
@@ -166,7 +164,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_settings(given: "BaseSettings", spider: "Spider") -> ProjectSettings:
-    """The settings of a project for a spider of it.
+    """Read the settings of a project for one of its spiders.
 
     Raises:
         ConfigError: names every setting that is wrong.

@@ -1,4 +1,4 @@
-"""Spiders whose start URLs are in Redis, where anybody pushes them: as with scrapy-redis.
+"""Spiders that read start URLs from Redis, where anybody pushes them, as with scrapy-redis.
 
 ::
 
@@ -9,7 +9,7 @@
     redis-cli LPUSH shop:start_urls '{"url": "https://shop.example/1", "meta": {"page": 1}}'
 
 One script moves a start URL from there into the crawl's queue, where it is leased like any other
-request; so none is lost with the process that has read it.
+request, so that none is lost with a process.
 """
 
 import json
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-#: What a JSON object says of its request; everything else is a field of a form, which it sends.
+#: Fields of a JSON object that are of its request; the others are a form, which it sends.
 _OF_THE_REQUEST: Final = frozenset(
     {"method", "meta", "headers", "body", "cookies", "priority", "cb_kwargs", "dont_filter"}
 )
 
 
 class RedisMixin:
-    """Makes a spider read its start URLs from Redis. It begins with none of its own.
+    """Has a spider read its start URLs from Redis, and have none of its own.
 
     Attributes:
         redis_key: Where they are; ``%(name)s`` stands for the spider's name.
@@ -45,7 +45,7 @@ class RedisMixin:
     name: str
 
     async def start(self) -> AsyncIterator[Any]:
-        """No requests: they come from Redis."""
+        """Yield no requests: they come from Redis."""
         nothing: tuple[Any, ...] = ()
         for each in nothing:
             yield each
@@ -55,14 +55,14 @@ class RedisMixin:
         return iter(())
 
     def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
-        """What is to be done about a start URL; override it to push something else.
+        """Make the requests of a start URL; override it to push something else.
 
         ``data`` is a URL, or a JSON object with ``url`` and, as a request has them, ``method``,
         ``meta``, ``headers``, ``body``, ``cookies``, ``priority``, ``cb_kwargs``, ``dont_filter``
         and the name of a ``callback``. What else it has is sent as a form.
 
         Raises:
-            ValueError: it is neither; it is put aside with this reason.
+            ValueError: it is neither; it is kept as dead with this reason.
         """
         text = data.decode().strip()
         if not text.startswith("{"):
@@ -86,7 +86,7 @@ class RedisSpider(RedisMixin, Spider):
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):
-    """A spider with rules that does so."""
+    """A spider with rules that waits for start URLs in Redis."""
 
 
 def _field(value: object) -> str | list[str]:

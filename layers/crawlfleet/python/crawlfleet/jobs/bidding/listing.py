@@ -98,10 +98,10 @@ def rank(now_ms: int, priority: int) -> int:
     return now_ms - priority * GAIN_MS
 
 
-def turn(weight: int) -> int:
+def pass_step(weight: int) -> int:
     """Compute by how much an award moves its tenant on.
 
-    >>> turn(1), turn(4)
+    >>> pass_step(1), pass_step(4)
     (1000000, 250000)
     """
     return SCALE // weight
@@ -262,21 +262,21 @@ def decide(
     )
     heard = {pool: note for pool in pools if (note := notes.get(pool)) and now - note.at < patience}
     silent = tuple(sorted(set(pools) - heard.keys()))
-    looked = {
+    examined = {
         pool: note
         for pool, note in heard.items()
         if note.lowered == times or note.kind.is_link_fault
     }
-    if not _is_enough(looked, heard, silent, patience, since, now):
+    if not _is_enough(examined, heard, silent, patience, since, now):
         # It keeps its place until it is examined, yet blocks no other for ever.
         step = Step.STAY if now - since < patience else Step.TAIL
         return Decision(step=step, wait=wait, silent=silent)
-    step, wait, why = _decided(looked, times, wait, patience)
+    step, wait, why = _decided(examined, times, wait, patience)
     return Decision(step=step, wait=wait, why=why, silent=silent)
 
 
 def _is_enough(
-    looked: Mapping[str, Note],
+    examined: Mapping[str, Note],
     heard: Collection[str],
     silent: Collection[str],
     patience: timedelta,
@@ -284,25 +284,25 @@ def _is_enough(
     now: datetime,
 ) -> bool:
     """Whether the pools that have examined a job as it is by now may decide about it."""
-    if not looked or len(looked) < len(heard):
+    if not examined or len(examined) < len(heard):
         return False
     if not silent:
         return True
-    first = min(note.since for note in looked.values())
+    first = min(note.since for note in examined.values())
     return now - since >= patience and now - first >= min(CATCH_UP, patience)
 
 
 def _decided(
-    looked: Mapping[str, Note], times: int, wait: timedelta, patience: timedelta
+    examined: Mapping[str, Note], times: int, wait: timedelta, patience: timedelta
 ) -> tuple[Step, timedelta, str]:
     """Return the step that refusals lead to, the wait then, and why the job waits no more."""
-    if is_link_fault(looked):
-        seen = min(note.lasted for note in looked.values())
+    if is_link_fault(examined):
+        seen = min(note.lasted for note in examined.values())
         if seen < patience:
             return Step.TAIL, max(wait, min(seen, LONGEST_WAIT)), ""
         why = f"its site gave no worker an answer for {seen.total_seconds() / 60:,.0f} min"
         return Step.GIVE_UP, wait, why
-    busy = [note.lasted for note in looked.values() if note.kind is WhyNot.BUSY]
+    busy = [note.lasted for note in examined.values() if note.kind is WhyNot.BUSY]
     if busy and min(busy) < patience:
         return Step.TAIL, wait, ""
     if lowered(times + 1) is not None:
@@ -323,9 +323,9 @@ def explain_declines(notes: Mapping[str, Note], silent: Collection[str] = ()) ->
 
     >>> from datetime import UTC, datetime
     >>> at = datetime(2026, 3, 1, tzinfo=UTC)
-    >>> explain_declines({"main": Note(kind=WhyNot.LACKS, lowered=1, why="memory", since=at,
-    at=at)}, ["far"]) 'main: at 90 % of its demand: memory; no worker of far has looked at it
-    lately'
+    >>> lacks = Note(kind=WhyNot.LACKS, lowered=1, why="memory", since=at, at=at)
+    >>> explain_declines({"main": lacks}, ["far"])
+    'main: at 90 % of its demand: memory; no worker of far has looked at it lately'
     >>> explain_declines({}, ["main"])
     'no worker has looked at it yet'
     """

@@ -29,7 +29,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listed job wants of a worker, the document of its listing.
+    """The wants of a listed job, the document of its listing.
 
     ``url`` is requested to probe the link to its site, ``link`` what that must be like. What the
     job takes of a worker is the demand of ``spider``.
@@ -119,7 +119,7 @@ class ListingState(StrEnum):
 
 
 class WhyNot(StrEnum):
-    """Why a worker that has examined a job does not apply for it.
+    """The reason of a worker that has examined a job and does not apply for it.
 
     It lacks what the job wants, or is too busy with others; or the job's site gave it no answer, or
     the link could not be probed, which is not the site's fault.

@@ -293,7 +293,7 @@ class LinkProbes:
 
     @property
     def room(self) -> int:
-        """How many more may begin now."""
+        """The number of probes that may begin now."""
         return max(0, MOST - len(self._tasks))
 
     def is_new(self, listing: JobListing, wanted: Wanted) -> bool:

@@ -355,7 +355,7 @@ class RedisBoard:
 
 
 def _standings(answer: Sequence[object]) -> list[Standing]:
-    """Read the answer of the prelude's ``told``."""
+    """Read the answer of the prelude's ``standings``."""
     if len(answer) % _WIDTH:
         raise nonsense()
     return [

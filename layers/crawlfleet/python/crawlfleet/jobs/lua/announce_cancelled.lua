@@ -1,9 +1,9 @@
--- announce_cancelled: workers are to hear that jobs are being cancelled.
+-- announce_cancelled: announce to workers that jobs are being cancelled.
 -- KEYS[1] cancelled  ZSET  tenant/biz/job -> server's epoch ms of its latest announcement
 -- ARGV[1] kept       ms for which an announcement stands
 -- ARGV[2] most       announcements that are kept, the latest
 -- ARGV[3..]          tenant/biz/job of each
--- reply   how many are announced now
+-- reply   announcements that stand
 even_when_full(KEYS[1])
 local now = server_ms()
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])

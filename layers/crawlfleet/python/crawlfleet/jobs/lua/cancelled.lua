@@ -1,8 +1,8 @@
--- cancelled: jobs that were announced as being cancelled, the oldest announcement first.
+-- cancelled: list announcements of jobs that are being cancelled, the oldest first.
 -- KEYS[1] cancelled  ZSET  tenant/biz/job -> server's epoch ms of its latest announcement
 -- ARGV[1] since      epoch ms by the server's clock; 0 is from the beginning
 -- ARGV[2] kept       ms for which an announcement stands
--- ARGV[3] most       of these that are told at once
+-- ARGV[3] most       announcements in one answer
 -- reply   {from when to ask the next time, tenant/biz/job...}
 local now, since = server_ms(), tonumber(ARGV[1])
 if since > now then since = 0 end

@@ -42,7 +42,7 @@ class Range(Document, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many there are; 0 where ``last`` is before ``first``.
+        """The count of numbers; 0 where ``last`` is before ``first``.
 
         >>> Range(first=1, last=10, step=3).count
         4
@@ -75,7 +75,7 @@ LARGEST_PLAN = 100_000
 
 
 class LinkNeeds(Document, frozen=True, kw_only=True):
-    """What the link from a worker to the site must be like for it to bid for a job (SPEC.md B4).
+    """Requirements of the link from a worker to the site, for it to bid for a job (SPEC.md B4).
 
     ``test_url`` is what is asked for to find out; the job's first URL where it is null. None is no
     limit. ``seconds`` are until the answer's first byte, ``bytes_per_second`` those of its body.
@@ -87,7 +87,7 @@ class LinkNeeds(Document, frozen=True, kw_only=True):
 
 
 class SpiderPlan(Document, frozen=True, kw_only=True):
-    """What a client says of a spider; ``rule`` is a rule or an executor's spider of the biz.
+    """A spider as a client puts it; ``rule`` is a rule or an executor's spider of the biz.
 
     ``pool`` pins its jobs to the workers of a pool; None leaves it to the award.
     """

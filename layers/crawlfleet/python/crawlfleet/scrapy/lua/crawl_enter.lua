@@ -1,4 +1,4 @@
--- crawl_enter: a process takes part in a Scrapy crawl from now on; where nothing is under way a new run begins.
+-- crawl_enter: have a process take part in a crawl; where nothing is under way a new run begins.
 -- KEYS[1] processes     ZSET  process -> epoch ms at which it is taken to be gone
 -- KEYS[2] queue         ZSET  id -> minus its priority
 -- KEYS[3] leases        ZSET  process:id -> epoch ms at which the lease ends

@@ -1,4 +1,4 @@
--- crawl_enter_starts: a batch of start URLs from elsewhere enters the queue, once.
+-- crawl_enter_starts: add a batch of start URLs from another slot to the queue, once.
 -- KEYS[1] queue     ZSET  id -> minus its priority
 -- KEYS[2] requests  HASH  id -> score and request
 -- KEYS[3] serial    STRING  ids given so far
@@ -8,7 +8,7 @@
 -- ARGV[3..]         its start URLs
 -- reply   how many entered: none if the batch had entered before
 --
--- Whoever was slow may come with a batch again whose successor is there already.
+-- A slow process may repeat a batch whose successor has been added.
 local KEPT_MS = 3600000
 local LIFE_SECONDS = 86400
 local now = server_ms()

@@ -1,10 +1,10 @@
--- crawl_finish: what a process has finished leaves Redis, as far as it still holds it.
+-- crawl_finish: remove requests that a process has finished, as far as it still leases them.
 -- KEYS[1] leases    ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[2] requests  HASH  id -> score and request
 -- KEYS[3] deaths    HASH  id -> how many processes have ended while they had it
 -- ARGV[1] process
 -- ARGV[2] ids       one a line
--- reply   how many it held
+-- reply   how many it leased
 even_when_full(KEYS[1])
 local held = {}
 for _, id in ipairs(lines(ARGV[2])) do

@@ -1,10 +1,10 @@
--- crawl_give_back: what a process still holds and will not do returns to its place in the queue.
+-- crawl_give_back: return leased requests to their places in the queue.
 -- KEYS[1] leases    ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[2] queue     ZSET  id -> minus its priority
 -- KEYS[3] requests  HASH  id -> score and request
 -- ARGV[1] process
 -- ARGV[2] ids       one a line
--- reply   how many it held
+-- reply   how many it leased
 even_when_full(KEYS[1])
 local back = 0
 for _, id in ipairs(lines(ARGV[2])) do

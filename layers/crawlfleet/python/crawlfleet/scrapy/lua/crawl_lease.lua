@@ -1,4 +1,4 @@
--- crawl_lease: moves a batch to a process's lease: what ended leases have left, then the queue.
+-- crawl_lease: lease a batch to a process: requests of ended leases, then of the queue.
 -- KEYS[1] leases    ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[2] queue     ZSET  id -> minus its priority
 -- KEYS[3] requests  HASH  id -> score and request
@@ -6,8 +6,8 @@
 -- ARGV[1] process
 -- ARGV[2] number    of requests at most
 -- ARGV[3] term      ms until the lease ends
--- ARGV[4] attempts  what was begun so often is not to be done; the last time it is, it is alone
--- ARGV[5] held      what the process is at
+-- ARGV[4] attempts  a request begun so often is not done; its last attempt is alone
+-- ARGV[5] held      requests that the process has
 -- reply   how many were taken over from ended leases; then id, deaths and request of each
 even_when_full(KEYS[1])
 local now = server_ms()
@@ -24,8 +24,7 @@ local function take(id, deaths)
   reply[#reply + 1] = string.sub(stored, string.find(stored, ' ', 1, true) + 1)
 end
 
--- One that may be what ends processes takes no other with it: whoever is at something takes no more
--- until that is done, and then this one alone.
+-- A request that may be what ends processes is leased alone, and only to a process without others.
 local function alone(deaths) return deaths == last end
 local function busy() return held + taken > 0 end
 

@@ -1,4 +1,4 @@
--- crawl_leave: a process takes part no longer; the last one may forget the crawl.
+-- crawl_leave: have a process leave a crawl; the last one may forget it.
 -- KEYS[1] processes     ZSET  process -> epoch ms at which it is taken to be gone
 -- KEYS[2] queue         ZSET  id -> minus its priority
 -- KEYS[3] leases        ZSET  process:id -> epoch ms at which the lease ends

@@ -1,8 +1,8 @@
--- crawl_load: how much of a Scrapy crawl is left.
+-- crawl_load: count what is left of a crawl.
 -- KEYS[1] queue      ZSET  id -> minus its priority
 -- KEYS[2] leases     ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[3] processes  ZSET  process -> epoch ms at which it is taken to be gone
--- ARGV[1] process    who asks
+-- ARGV[1] process    the caller
 -- reply   queued, leased, other processes
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', server_ms())
 local others = redis.call('ZCARD', KEYS[3])

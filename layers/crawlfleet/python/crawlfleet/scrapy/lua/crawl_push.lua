@@ -1,4 +1,4 @@
--- crawl_push: requests enter the queue of a Scrapy crawl, unless what they are marked by is known.
+-- crawl_push: queue requests of a crawl, unless their marks are known.
 -- KEYS[1] queue     ZSET  id -> minus its priority; of equal ones the least id is served first
 -- KEYS[2] requests  HASH  id -> score and request
 -- KEYS[3] seen      SET   fingerprints

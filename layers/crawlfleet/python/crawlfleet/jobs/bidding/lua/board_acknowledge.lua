@@ -1,9 +1,9 @@
--- board_acknowledge: a winner has begun with a job; its keys are those of board_prelude.
+-- board_acknowledge: acknowledge an award: the job leaves the board; its keys are those of board_prelude.
 -- ARGV[1] worker
 -- ARGV[2] job
 -- ARGV[3] number   of the award
 -- ARGV[4] now      epoch ms
--- ARGV[5] begun    epoch ms: what was acknowledged before is forgotten
+-- ARGV[5] begun    epoch ms: older acknowledgements are forgotten
 -- reply   1, or 0 where the job is not that award's any more
 local worker, job, one = ARGV[1], ARGV[2], standing(ARGV[2])
 local said = ARGV[3] .. ' ' .. worker

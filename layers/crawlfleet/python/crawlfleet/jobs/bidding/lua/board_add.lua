@@ -1,4 +1,4 @@
--- board_add: puts a job on the board; its keys are those of board_prelude.
+-- board_add: list a job on the board; its keys are those of board_prelude.
 -- ARGV[1] job       tenant/biz/name
 -- ARGV[2] pool      - for any
 -- ARGV[3] priority
@@ -7,11 +7,11 @@
 -- ARGV[6] since     epoch ms at which it came
 -- ARGV[7] rank
 -- ARGV[8] until     epoch ms at which its wait for an application ends
--- ARGV[9] most      offers of one tenant
--- ARGV[10] all      offers that all tenants share
--- ARGV[11] least    offers that each tenant may have
+-- ARGV[9] most      jobs of one tenant
+-- ARGV[10] all      jobs that all tenants share
+-- ARGV[11] least    jobs that each tenant may have
 -- ARGV[12] pools    most pools with jobs of their own
--- ARGV[13] begun    epoch ms: what was acknowledged later is not offered
+-- ARGV[13] begun    epoch ms: a job that was acknowledged later is not listed
 -- ARGV[14] document
 -- reply    offered, standing, begun or full
 local job = ARGV[1]

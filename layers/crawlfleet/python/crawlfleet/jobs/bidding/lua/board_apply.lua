@@ -1,4 +1,4 @@
--- board_apply: a worker applies for a job; its keys are those of board_prelude.
+-- board_apply: apply for a job; its keys are those of board_prelude.
 -- ARGV[1] worker
 -- ARGV[2] job
 -- ARGV[3] until        epoch ms at which the window ends that the first application opens

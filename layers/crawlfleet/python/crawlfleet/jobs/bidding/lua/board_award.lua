@@ -1,10 +1,10 @@
--- board_award: a job is an applicant's, if it stands as it was read; its keys are those of
+-- board_award: award a job to an applicant, if its version is the one read; its keys are those of
 -- board_prelude.
 -- ARGV[1] job
 -- ARGV[2] version   that was read
 -- ARGV[3] worker
 -- ARGV[4] until     epoch ms by which the worker has to acknowledge it
--- reply   {job, how it stands, document, notes}, empty where it stands otherwise
+-- reply   {job, its line, document, notes}, empty where it has changed
 local job, worker, one = ARGV[1], ARGV[3], standing(ARGV[1])
 if not one or one.state ~= 'applied' or one.version ~= tonumber(ARGV[2]) then return {} end
 if redis.call('HEXISTS', BIDS, worker) == 0 then return {} end
@@ -18,4 +18,4 @@ redis.call('ZADD', AWARDS, ARGV[4], job)
 one.state, one.worker, one.until_ms = 'awarded', worker, tonumber(ARGV[4])
 one.number = next_serial()
 note_standing(job, one)
-return told({ job })
+return standings({ job })

@@ -1,4 +1,4 @@
--- board_decline: why workers of a pool do not apply for jobs; its keys are those of board_prelude.
+-- board_decline: note why a pool's worker does not apply for jobs; its keys are those of board_prelude.
 -- ARGV[1] pool
 -- ARGV[2] most   pools of which a job has a note
 -- ARGV[3] now    epoch ms
@@ -6,8 +6,8 @@
 -- ARGV[5..]      job, 'kind lowered', reason, job...
 -- reply   how many of the jobs are on the board
 --
--- A note is 'pool kind lowered since at reason'; as jobs.bidding.listing.noted says, it is of since as long
--- as nobody finds an answer, or kind and demand are the same; and stays while it is a 'busy' one.
+-- A note is 'pool kind lowered since at reason'; see jobs.bidding.listing.noted: since stays while the
+-- link is at fault, or kind and demand are the same, and the note while it is a recent 'busy' one.
 local found, pool, now, suits = 0, ARGV[1], ARGV[3], tonumber(ARGV[4])
 
 local function is_unanswered(kind)
@@ -15,7 +15,7 @@ local function is_unanswered(kind)
   return word == 'away' or word == 'unjudged'
 end
 
--- Whether another worker of the pool was seen just now that suits the job as it is.
+-- Whether another worker of the pool has just been busy that suits the job as it is.
 local function is_less(what, at, kind)
   local before, said = string.match(what, '^busy (%d+)$'), string.match(kind, '^lacks (%d+)$')
   return before and before == said and tonumber(now) - tonumber(at) < suits

@@ -1,9 +1,9 @@
--- board_head: reads jobs in the order in which they are to be served; its keys are those of
+-- board_head: read the head of a pool's queue; its keys are those of
 -- board_prelude.
 -- ARGV[1] pool    whose worker reads
--- ARGV[2] first   so many are skipped
--- ARGV[3] count   so many are returned
--- reply   {job, how it stands, document, notes, job...}
+-- ARGV[2] first   jobs to skip
+-- ARGV[3] count   jobs to return
+-- reply   {job, its line, document, notes, job...}
 local skipped, count = tonumber(ARGV[2]), tonumber(ARGV[3])
 local depth = skipped + count
 -- Entries of one tenant that are read at once.
@@ -62,4 +62,4 @@ while #chosen < depth and #tenants > 0 do
 end
 local asked = {}
 for i = skipped + 1, #chosen do asked[#asked + 1] = chosen[i] end
-return told(asked)
+return standings(asked)

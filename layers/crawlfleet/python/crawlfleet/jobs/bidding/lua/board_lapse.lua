@@ -1,9 +1,9 @@
--- board_lapse: awards that nobody has acknowledged in time are void; its keys are those of
+-- board_lapse: void the awards that nobody acknowledged in time; its keys are those of
 -- board_prelude.
 -- ARGV[1] now     epoch ms
 -- ARGV[2] until   epoch ms at which the jobs' wait for another application ends
--- ARGV[3] count   so many at most
--- ARGV[4] begun   epoch ms: what was acknowledged before is forgotten
+-- ARGV[3] count   jobs at most
+-- ARGV[4] begun   epoch ms: older acknowledgements are forgotten
 -- reply   {job, worker, job...}
 even_when_full(OFFERS)
 forget_begun(ARGV[4])

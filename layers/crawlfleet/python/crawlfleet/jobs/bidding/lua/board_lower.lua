@@ -1,11 +1,11 @@
--- board_lower: nobody applied for a job: lowered once more, or not, and to the tail of its tenant's
+-- board_lower: lower a job that nobody applied for, or not, and move it to the tail of its tenant's
 -- queue; its keys are those of board_prelude.
 -- ARGV[1] job
 -- ARGV[2] lowered   so often before
 -- ARGV[3] rank      empty where it keeps its place
 -- ARGV[4] until     epoch ms at which its wait for an application ends
 -- ARGV[5] more      1 to lower it, 0 to leave its demand as it is
--- reply   1, or 0 where it stands otherwise
+-- reply   1, or 0 where it has changed
 local job, one = ARGV[1], standing(ARGV[1])
 if not one or one.state ~= 'waiting' or one.lowered ~= tonumber(ARGV[2]) then return 0 end
 even_when_full(OFFERS)

@@ -1,6 +1,5 @@
--- Stands after the prelude before the scripts of the board (board_keys.py has the dictionary; the
--- in-memory fake does the same). All of them have the same keys, and one job's applications where
--- they change those.
+-- Common to the scripts of the board (jobs.bidding.redis has the dictionary of keys). All of them
+-- have the same keys, and one job's applications where they change those.
 
 local OFFERS, DOCUMENTS, NOTES, QUEUE, INDEX = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local TURNS, PASSES, COUNTS, POOLS = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -9,7 +8,7 @@ local SERIAL, BEGUN, BEGUN_AT, BIDS = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 
 -- As jobs.bidding.listing.SCALE.
 local SCALE = 1000000
--- Passes of tenants that have nothing here are looked through when there are so many more.
+-- Passes of tenants without jobs are removed when there are so many of them.
 local IDLE_PASSES = 1000
 
 local function whole_text(number) return string.format('%.0f', number) end
@@ -18,7 +17,7 @@ local function next_serial() return redis.call('INCR', SERIAL) end
 
 local function tenant_of(job) return string.match(job, '^[^/]+') end
 
--- How a job stands, or nil.
+-- The standing of a job, or nil.
 local function standing(job)
   local found = redis.call('HGET', OFFERS, job)
   if not found then return nil end
@@ -40,7 +39,7 @@ local function note_standing(job, one)
   }, ' '))
 end
 
--- ---- turns of tenants
+-- ---- fair queueing of tenants
 
 local function pass_of(tenant) return tonumber(redis.call('HGET', PASSES, tenant) or 0) end
 
@@ -48,7 +47,7 @@ local function turn_member(pool, pass, tenant)
   return string.format('%s\0%016.0f\0%s', pool, pass, tenant)
 end
 
--- Moves a tenant on, or back, in every pool in which it has jobs queued.
+-- Move a tenant's pass on, or back, in every pool in which it has jobs queued.
 local function move(tenant, by)
   local from = pass_of(tenant)
   local to = math.max(0, from + by)
@@ -61,7 +60,7 @@ local function move(tenant, by)
   return from
 end
 
--- A tenant has its first job on the board: it begins where those are who are served now.
+-- Begin the pass of a tenant with its first job on the board at the pass served now.
 local function enter(tenant)
   local now = pass_of('*')
   if pass_of(tenant) < now or redis.call('HEXISTS', PASSES, tenant) == 0 then
@@ -106,7 +105,7 @@ local function take_from_queue(job, one)
   if redis.call('HINCRBY', POOLS, one.pool, -1) <= 0 then redis.call('HDEL', POOLS, one.pool) end
 end
 
--- Up to so many members that begin with a prefix, the least first, after one of them.
+-- List members that begin with a prefix, the least first, after one of them.
 local function members(key, prefix, after, count)
   return redis.call('ZRANGEBYLEX', key, after and '(' .. after or '[' .. prefix,
     '(' .. prefix .. '\255', 'LIMIT', 0, count)
@@ -123,9 +122,9 @@ local function head_rank(tenant, rank)
   return math.max(0, rank)
 end
 
--- ---- ways through the states
+-- ---- state transitions
 
--- Whoever has applied for a job may apply elsewhere, but for one worker.
+-- Free the applicants of a job, but for one worker.
 local function free_applicants(job, winner)
   for _, worker in ipairs(redis.call('HKEYS', BIDS)) do
     if worker ~= winner and redis.call('HGET', WORKERS, worker) == job then
@@ -135,7 +134,7 @@ local function free_applicants(job, winner)
   redis.call('UNLINK', BIDS)
 end
 
--- An award is void: the job is at the head of its tenant's queue, which has its turn back.
+-- Void an award: the job is at the head of its tenant's queue, whose pass moves back.
 local function take_back(job, one, wait_until)
   if redis.call('HGET', WORKERS, one.worker) == job then
     redis.call('HDEL', WORKERS, one.worker)
@@ -149,7 +148,7 @@ local function take_back(job, one, wait_until)
   note_standing(job, one)
 end
 
--- Nothing of a job is left on the board.
+-- Remove a job from the board.
 local function take_off(job)
   local tenant = tenant_of(job)
   redis.call('HDEL', OFFERS, job)
@@ -166,7 +165,7 @@ local function take_off(job)
   end
 end
 
--- What was acknowledged longer ago is forgotten, some of it a call.
+-- Forget older acknowledgements, some a call.
 local function forget_begun(before)
   for _, job in ipairs(redis.call('ZRANGEBYSCORE', BEGUN_AT, '-inf', before, 'LIMIT', 0, 100)) do
     redis.call('ZREM', BEGUN_AT, job)
@@ -174,8 +173,8 @@ local function forget_begun(before)
   end
 end
 
--- How jobs stand: job, its line, document, and the notes of pools, of each.
-local function told(jobs)
+-- Return of each job: its name, its line, document, and the notes of pools.
+local function standings(jobs)
   local found = {}
   for _, job in ipairs(jobs) do
     local line = redis.call('HGET', OFFERS, job)

@@ -1,6 +1,6 @@
--- board_read: how a job stands, and its applications; its keys are those of board_prelude.
+-- board_read: get a job and its applications; its keys are those of board_prelude.
 -- ARGV[1] job
--- reply   {job, how it stands, document, notes, {worker, application, worker...}}, empty without one
-local found = told({ ARGV[1] })
+-- reply   {job, its line, document, notes, {worker, application, worker...}}, empty without one
+local found = standings({ ARGV[1] })
 if #found > 0 then found[#found + 1] = redis.call('HGETALL', BIDS) end
 return found

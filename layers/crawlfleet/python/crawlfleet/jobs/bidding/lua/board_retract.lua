@@ -1,9 +1,9 @@
--- board_retract: a worker's open application, or its award, is void; its keys are those of
+-- board_retract: void a worker's open application or award; its keys are those of
 -- board_prelude.
 -- ARGV[1] worker
 -- ARGV[2] job
 -- ARGV[3] until   epoch ms at which the job's wait for another application ends
--- reply   1, or 0 where the worker holds another job, or none
+-- reply   1, or 0 where the worker has another job, or none
 local worker, job = ARGV[1], ARGV[2]
 if redis.call('HGET', WORKERS, worker) ~= job then return 0 end
 even_when_full(OFFERS)

@@ -1,4 +1,4 @@
--- board_withdraw: a job waits for no worker any more; its keys are those of board_prelude.
+-- board_withdraw: remove a job from the board; its keys are those of board_prelude.
 -- ARGV[1] job
 -- reply   1, or 0 where it is not on the board
 local job, one = ARGV[1], standing(ARGV[1])

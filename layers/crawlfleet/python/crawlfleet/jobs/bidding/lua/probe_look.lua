@@ -1,9 +1,9 @@
--- probe_look: what is known of a way, or whether the asker is to find it out.
--- KEYS[1] probe    STRING  what is known, with the TTL of that
--- KEYS[2] probing  STRING  the worker that is finding it out
+-- probe_look: get a cached probe, or claim to make it.
+-- KEYS[1] probe    STRING  a probe, which expires
+-- KEYS[2] probing  STRING  the worker that is probing
 -- ARGV[1] worker
--- ARGV[2] hold     ms for which no other one finds it out
--- reply   {what is known or nil, 1 if it is the asker's}
+-- ARGV[2] hold     ms for which no other one probes
+-- reply   {the probe or nil, 1 if the worker has claimed it}
 local known = redis.call('GET', KEYS[1])
 if known then return { known, 0 } end
 if redis.call('GET', KEYS[2]) == ARGV[1] then

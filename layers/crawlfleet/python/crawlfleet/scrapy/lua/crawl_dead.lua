@@ -1,4 +1,4 @@
--- crawl_bury: what cannot be made a request again is put aside, with the reason.
+-- crawl_dead: move a leased request that cannot be done to the dead ones, with the reason.
 -- KEYS[1] leases    ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[2] requests  HASH  id -> score and request
 -- KEYS[3] dead      LIST  reason and request on two lines, newest first
