@@ -20,6 +20,7 @@ from msgspec import Meta
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, read_date
 from crawlfleet.crawling.executors.bodies import open_text
 from crawlfleet.crawling.executors.xml import mended
+from crawlfleet.crawling.extract.limits import XML_OPTIONS
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import RuleName
@@ -99,15 +100,7 @@ def _tree(text: str, *, recover: bool) -> _Element | None:
     from lxml import etree
 
     parser = etree.XMLParser(
-        encoding="utf-8",
-        recover=recover,
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
+        encoding="utf-8", recover=recover, remove_comments=True, remove_pis=True, **XML_OPTIONS
     )
     root: _Element | None = etree.fromstring(text.strip().encode("utf-8", "replace"), parser)
     return root

@@ -30,6 +30,7 @@ from crawlfleet.crawling.executors.bodies import STEP, chunks_of, codec_of
 from crawlfleet.crawling.executors.page import LinkField, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
 from crawlfleet.crawling.extract.encoding import CHARSET
+from crawlfleet.crawling.extract.limits import XML_OPTIONS
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Words
@@ -292,13 +293,9 @@ def _parser(page: Page, start: bytes) -> XMLPullParser:
     return etree.XMLPullParser(
         events=("start", "end"),
         encoding=encoding,
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
         remove_comments=True,
         remove_pis=True,
+        **XML_OPTIONS,
     )
 
 

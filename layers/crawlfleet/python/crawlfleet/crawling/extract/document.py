@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.config.documents.rule import Source, Structured
 from crawlfleet.crawling.extract.encoding import decode
-from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, Meter, UnreadableError
+from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, XML_OPTIONS, Meter, UnreadableError
 from crawlfleet.crawling.extract.nesting import REBUILT_MAX, walk
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
@@ -317,15 +317,7 @@ def parse_xml(body: bytes) -> _Element:
     """
     from lxml import etree
 
-    parser = etree.XMLParser(
-        encoding="utf-8",
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
-        recover=True,
-    )
+    parser = etree.XMLParser(encoding="utf-8", recover=True, **XML_OPTIONS)
     root = _parsed(_without_doctype(body), parser)
     if root is None:
         raise UnreadableError("the page holds no element")

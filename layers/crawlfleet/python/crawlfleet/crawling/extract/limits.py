@@ -5,8 +5,9 @@ No engine here can be interrupted, so what an expression may cost is estimated b
 charged in units of about ten nanoseconds; the processor's clock is read between engine calls.
 """
 
+from collections.abc import Mapping
 from time import thread_time
-from typing import Final
+from typing import Any, Final
 
 #: Matches of one field, or items of a page.
 MATCHES_MAX: Final = 10_000
@@ -23,6 +24,14 @@ CPU_SECONDS_MAX: Final = 10.0
 LEVELS_MAX: Final = 8
 #: Fields of a rule, nested ones included.
 FIELDS_MAX: Final = 500
+#: Options of libxml2's parsers of XML: nothing is trusted; depth and text are bounded.
+XML_OPTIONS: Final[Mapping[str, Any]] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "dtd_validation": False,
+    "huge_tree": False,
+}
 
 
 class UnreadableError(Exception):
