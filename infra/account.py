@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None, find: Callable[[str], Stage] = find
 
 
 def check_region(stage: Stage, environment: str | None) -> None:
-    """Whether a stage that says where it stands is deployed from there.
+    """Check that a stage that names its region is deployed from there.
 
     What only reads the environment, as `crawlfleet config push` does, would go astray otherwise.
 

@@ -1,7 +1,4 @@
-"""What a stage's alarms are called: one list, for whoever makes them and whoever looks for them.
-
-It knows nothing of CDK, so that `make smoke` reads it without.
-"""
+"""The names of a stage's alarms: one list, for what makes them and what reads them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +18,7 @@ API_SLOW: Final = "api-slow"
 
 
 def prefix(stage: str) -> str:
-    """What the names of all alarms of a stage begin with."""
+    """Return the prefix of all alarm names of a stage."""
     return f"{names.PRODUCT}-{stage}-"
 
 
@@ -35,27 +32,27 @@ def finding(kind: Kind) -> str:
 
 
 def errors(function: str) -> str:
-    """That a function fails."""
+    """Name the alarm of a function that fails."""
     return f"{function}-errors"
 
 
 def throttles(function: str) -> str:
-    """That Lambda does not start a function."""
+    """Name the alarm of a function that Lambda does not start."""
     return f"{function}-throttles"
 
 
 def slow(function: str) -> str:
-    """That a function is about to be cut off."""
+    """Name the alarm of a function that is about to be cut off."""
     return f"{function}-slow"
 
 
 def dead_letters(function: str) -> str:
-    """That events of a function were given up on."""
+    """Name the alarm of events that a function gave up on."""
     return f"{function}-dead-letters"
 
 
 def redis_cpu(stage: str, node: str) -> str:
-    """That a node of ElastiCache is busy.
+    """Name the alarm of a busy node of ElastiCache.
 
     >>> redis_cpu("aws-small", "crawlfleet-aws-small-001")
     'redis-001-cpu'
@@ -64,12 +61,12 @@ def redis_cpu(stage: str, node: str) -> str:
 
 
 def redis_memory(stage: str, node: str) -> str:
-    """That a node of ElastiCache is nearly full."""
+    """Name the alarm of a nearly full node of ElastiCache."""
     return f"redis-{node.removeprefix(prefix(stage))}-memory"
 
 
 def has_an_end(spec: FunctionSpec) -> bool:
-    """Whether it is worth telling that a function is slow.
+    """Return whether a slow run of the function deserves an alarm.
 
     A worker works for as long as it may, and is cut off by nobody.
     """
@@ -100,7 +97,7 @@ def _of_stage(stage: Stage) -> Iterator[str]:
 
 
 def redis_nodes(stage: Stage, settings: ElastiCache) -> tuple[str, ...]:
-    """What ElastiCache calls the nodes of the stage's replication group.
+    """Return ElastiCache's names of the nodes of the stage's replication group.
 
     >>> from infra.stages import AWS_SMALL
     >>> redis_nodes(AWS_SMALL, ElastiCache(node_type="t", replicas=1, snapshot_days=1))

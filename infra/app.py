@@ -161,7 +161,7 @@ def find_node() -> None:
 
 
 def summary(assembly: "CloudAssembly") -> str:
-    """What was synthesised: each stack with its size and its template, in deployment order."""
+    """Summarise the synthesis: each stack with its size and template, in deployment order."""
     lines = [f"{len(assembly.stacks)} stacks in {assembly.directory}"]
     for stack in assembly.stacks:
         count = len(stack.template["Resources"])

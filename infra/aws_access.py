@@ -49,7 +49,7 @@ class Access:
     def all(
         self, service: str, operation: str, key: str, /, region: str = "", **arguments: Any
     ) -> list[Any]:
-        """What all pages of a list hold below ``key``."""
+        """Collect what all pages of a list hold below ``key``."""
         pages = self.client(service, region).get_paginator(operation).paginate(**arguments)
         return [one for page in pages for one in page.get(key, ())]
 

@@ -20,7 +20,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What was built for one architecture; CDK's assets are exactly these folders.
+    """The folders built for one architecture; CDK's assets are exactly these.
 
     Attributes:
         package_layer: Folder of the layer that holds our package.

@@ -1,4 +1,4 @@
-"""What a bundle weighs and what its imports cost: one table for people, one file for programs."""
+"""Report a bundle's weight and import costs: one table for people, one file for programs."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a cold start pays before its first line: the imports of a handler, in CPU time.
+"""Measure a cold start before its first line: the imports of a handler, in CPU time.
 
 A new interpreter of the runtime's version sees the bundle's folders and its own standard library,
 and nothing else of this machine: no packages, no variables, no folder of the caller's. So a bundle

@@ -47,7 +47,7 @@ class VendorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsynchronousInvocation:
-    """How Lambda treats an event that nobody waits for.
+    """The treatment of an event that no caller waits for.
 
     Attributes:
         retry_attempts: Further tries after a failed one, 0 to 2.
@@ -65,7 +65,7 @@ class AsynchronousInvocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """What a function may reach. Anything that is not said here is denied.
+    """The resources that a function may reach. Anything that is not named here is denied.
 
     Attributes:
         reads_config: Parameters below ``names.config_root(stage)``.
@@ -133,7 +133,7 @@ class FunctionSpec:
 
     @property
     def is_worker(self) -> bool:
-        """Whether it is a consumer, of whichever pool."""
+        """Return whether it is a consumer, of whichever pool."""
         return self.code_of == names.CONSUMER
 
     @property
@@ -166,12 +166,12 @@ class FunctionSpec:
 
     @property
     def keeps_dead_letters(self) -> bool:
-        """Whether events that it gave up on are kept."""
+        """Return whether events that it gave up on are kept."""
         return self.asynchronous is not None and self.asynchronous.keeps_dead_letters
 
     @property
     def invokes_itself(self) -> bool:
-        """Whether its invocations make others of its own."""
+        """Return whether its invocations make others of its own."""
         return self.name in self.grants.invokes
 
     def _environment(self) -> Iterator[str]:

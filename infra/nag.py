@@ -44,7 +44,7 @@ class Accepted:
     about: str = ""
 
     def covers(self, finding: Finding) -> bool:
-        """Whether this is about that finding."""
+        """Return whether this is about that finding."""
         return all(
             fnmatchcase(found, pattern)
             for found, pattern in (
@@ -199,7 +199,7 @@ ACCEPTED: Final = (
 
 
 def findings(app: "App", stage: str) -> Iterator[Finding]:
-    """What the rules find in the stacks of a stage."""
+    """Return the findings of the rules in the stacks of a stage."""
     from cdk_nag import AwsSolutionsChecks
 
     for violation in AwsSolutionsChecks().validate_scope(app).violations:

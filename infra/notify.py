@@ -1,4 +1,4 @@
-"""Who is told what is wrong with a stage, as ``stages.py`` says it."""
+"""The subscribers of a stage's notifications, as ``stages.py`` names them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """Who is told what is wrong; more can be subscribed by hand to the topics.
+    """The subscribers of a stage; more can be subscribed by hand to the topics.
 
     Attributes:
         emails: Addresses that get every message; AWS first asks each of them whether it wants to.
@@ -19,8 +19,8 @@ class Notify:
     phones: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
 
-    def mistakes(self) -> Iterator[str]:
-        """What AWS would refuse in the middle of a deployment."""
+    def errors(self) -> Iterator[str]:
+        """Yield what AWS would refuse in the middle of a deployment."""
         for field_name in ("emails", "phones", "machines"):
             addresses = getattr(self, field_name)
             for address in sorted({one for one in addresses if addresses.count(one) > 1}):

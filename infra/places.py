@@ -1,4 +1,4 @@
-"""Where a stage goes to: an AWS account, or something on this machine that stands for one."""
+"""The target of a stage: an AWS account, or something on this machine that stands for one."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -18,7 +18,7 @@ _HOSTS_OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 
 
 def is_out_of_place(stage: Stage, environ: Mapping[str, str]) -> bool:
-    """Whether its Redis is one of this machine, and AWS itself is asked."""
+    """Return whether its Redis is one of this machine, and AWS itself is asked."""
     if not isinstance(stage.redis, GivenRedis):
         return False
     return _is_loopback(urlsplit(stage.redis.url).hostname or "") and _is_aws(environ)
@@ -32,7 +32,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _is_aws(environ: Mapping[str, str]) -> bool:
-    """Whether deployments go to AWS itself and not to something that stands for it."""
+    """Return whether deployments go to AWS itself and not to a stand-in."""
     endpoint = environ.get(ENV_ENDPOINT)
     host = urlsplit(endpoint).hostname if endpoint else None
     return host is None or host.endswith(_HOSTS_OF_AWS)

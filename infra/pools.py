@@ -54,7 +54,7 @@ _BY_TLS: Final = ("rediss", "rediss+cluster")
 
 
 class Egress(StrEnum):
-    """What a pool's downloads leave through."""
+    """The way out of a pool's downloads."""
 
     #: As the stage's other functions: both families in a VPC, AWS's own addresses without one.
     DEFAULT = "default"
@@ -66,7 +66,7 @@ class Egress(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """What a stage is to its pools.
+    """A stage as its pools see it.
 
     Attributes:
         stage: Its name.
@@ -83,7 +83,7 @@ class Home:
     has_token: bool = False
 
     def keeps_pools_from(self, region: str) -> Iterator[str]:
-        """Why no pool can stand in another region."""
+        """Return why no pool can stand in another region."""
         if self.has_vpc:
             yield (
                 "a pool stands in its stage's vpc, and so in its region: Redis is reached from"
@@ -137,7 +137,7 @@ class PoolKind:
         return names.consumer(self.name)
 
     def reported(self, *, region: str, function: str) -> dict[str, str | int]:
-        """What functions are told of it (kernel.queue_key.Pool)."""
+        """Return what functions know of it (kernel.queue_key.Pool)."""
         return {
             "name": self.name,
             "memory_mb": self.memory_mb,
@@ -147,8 +147,8 @@ class PoolKind:
             "ceiling": self.concurrency,
         }
 
-    def mistakes(self, home: Home) -> Iterator[str]:
-        """What cannot be, or what AWS would refuse in the middle of a deployment."""
+    def errors(self, home: Home) -> Iterator[str]:
+        """Yield what cannot be, or what AWS would refuse in the middle of a deployment."""
         if self.name in _TAKEN or not _NAME.match(self.name):
             yield f"pool {self.name!r} is no name of a pool: a-z, 0-9 and -, not {sorted(_TAKEN)}"
         elif len(names.function_name(home.stage, self.function)) > _LONGEST:
@@ -168,7 +168,7 @@ class PoolKind:
 
 
 def is_region(name: str) -> bool:
-    """Whether a region of AWS may be called so.
+    """Return whether a region of AWS may be called so.
 
     >>> is_region("us-gov-west-1"), is_region("Frankfurt")
     (True, False)
@@ -187,7 +187,7 @@ def partition(region: str) -> str:
 
 
 def _is_private(host: str) -> bool:
-    """Whether a host is an address that is reached from its own network alone."""
+    """Return whether a host is an address that is reached from its own network alone."""
     try:
         return not ip_address(host).is_global
     except ValueError:
@@ -209,10 +209,10 @@ def compute_in(region: str) -> str:
     return f"compute-{region}"
 
 
-def mistakes(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
-    """Everything that is wrong with the pools of a stage."""
+def errors(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
+    """Yield what cannot be, or what AWS would refuse in the middle of a deployment."""
     for place, pool in enumerate(pools):
-        yield from pool.mistakes(home)
+        yield from pool.errors(home)
         if pool.name in {other.name for other in pools[:place]}:
             yield f"pool {pool.name!r} is named twice"
     if len(pools) > MOST_POOLS:

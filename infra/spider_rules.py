@@ -74,8 +74,8 @@ class SpiderRule:
     priority: int | None = None
     enabled: bool = True
 
-    def mistakes(self) -> Iterator[str]:
-        """What AWS would refuse in the middle of a deployment, or the scheduler afterwards."""
+    def errors(self) -> Iterator[str]:
+        """Yield what AWS would refuse in mid-deployment, or the scheduler afterwards."""
         for what in ("name", "tenant", "biz"):
             if not _SLUG.match(getattr(self, what)):
                 yield f"{what} {getattr(self, what)!r} is not up to 32 of a-z, 0-9 and -"
@@ -117,7 +117,7 @@ class SpiderRule:
 
 
 def is_path(value: str) -> bool:
-    """Whether a value is read of the event.
+    """Return whether a value is read of the event.
 
     >>> is_path("$.detail.key"), is_path("north")
     (True, False)
@@ -136,7 +136,7 @@ def rule_name(stage: str, rule: SpiderRule) -> str:
 
 
 def start_input(rule: SpiderRule, read: Callable[[str], object]) -> dict[str, object]:
-    """What the scheduler gets: apps/events.py reads it.
+    """Return the scheduler's input: apps/events.py reads it.
 
     Args:
         rule: The rule.
@@ -165,7 +165,7 @@ def start_input(rule: SpiderRule, read: Callable[[str], object]) -> dict[str, ob
 
 
 def value_at(event: Mapping[str, Any], path: str) -> Any:
-    """What an event has at a JSON path, such as rules may name.
+    """Return an event's value at a JSON path, such as rules may name.
 
     >>> value_at({"detail": {"keys": ["a", "b"]}}, "$.detail.keys[1]")
     'b'
@@ -186,12 +186,12 @@ def value_at(event: Mapping[str, Any], path: str) -> Any:
 
 
 def errors_of(rules: tuple[SpiderRule, ...]) -> Iterator[str]:
-    """What is wrong with a stage's rules, each with its place."""
+    """Yield what is wrong with a stage's rules, each with its place."""
     if len(rules) > MOST_RULES:
         yield f"spider_rules are {len(rules)}, of {MOST_RULES} at most"
     names = [rule.name for rule in rules]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"spider_rules has {name!r} more than once"
     for number, rule in enumerate(rules):
-        for mistake in rule.mistakes():
-            yield f"spider_rules[{number}]: {mistake}"
+        for error in rule.errors():
+            yield f"spider_rules[{number}]: {error}"

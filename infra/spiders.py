@@ -29,7 +29,7 @@ class SpiderPackage:
     folder: Path
 
     def files(self) -> Mapping[str, Path]:
-        """What is carried of it, by place: everything but caches and what is hidden."""
+        """Return what is carried of it, by place: everything but caches and what is hidden."""
         found = {path.relative_to(self.folder): path for path in sorted(self.folder.rglob("*"))}
         return {
             f"{self.name}/{relative.as_posix()}": path

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from infra.notify import Notify
 from infra.pools import Home, PoolKind, compute_in, is_region, regions
-from infra.pools import mistakes as pool_errors
+from infra.pools import errors as pool_errors
 from infra.spider_rules import SpiderRule, errors_of
 
 #: Zones of a network: what a stack without a fixed region may count on everywhere.
@@ -32,21 +32,21 @@ class Architecture(StrEnum):
 
 
 class Nat(StrEnum):
-    """What carries IPv4 from the private subnets; IPv6 leaves by itself, free of charge."""
+    """The carrier of IPv4 from the private subnets; IPv6 leaves by itself, free of charge."""
 
     INSTANCE = "instance"
     GATEWAY = "gateway"
 
 
 class Engine(StrEnum):
-    """What ElastiCache runs. Scripts use commands of Redis 6.2 alone, so either serves."""
+    """The engine of ElastiCache. Scripts use commands of Redis 6.2 alone, so either serves."""
 
     REDIS = "redis"
     VALKEY = "valkey"
 
 
 class ApiLogs(StrEnum):
-    """How API Gateway comes to the right to write logs, which is a setting of the whole account.
+    """The source of API Gateway's right to write logs, a setting of the whole account.
 
     There is one role an account and region, and whoever sets it last has set it for every API.
     """
@@ -139,7 +139,7 @@ class Atlas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePlan:
-    """What the default tenant's API key may ask, who has none, and all together.
+    """The limits of the default tenant's API key, of callers without one, and of all together.
 
     Attributes:
         rate_per_second: Steady requests a second; one request may carry 1,000 URLs.
@@ -160,7 +160,7 @@ class UsagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """How long what is put into the archive bucket is kept, and where.
+    """The archive bucket: how long its objects are kept, and in which class.
 
     Attributes:
         infrequent_after_days: Age at which an object moves to the cheaper class that costs a fee on
@@ -171,8 +171,8 @@ class Archive:
     infrequent_after_days: int | None = 30
     days: int | None = 365
 
-    def mistakes(self) -> Iterator[str]:
-        """What S3 would refuse in the middle of a deployment."""
+    def errors(self) -> Iterator[str]:
+        """Yield what S3 would refuse in the middle of a deployment."""
         moved = self.infrequent_after_days
         if moved is not None and moved < _LEAST_DAYS:
             yield f"archive.infrequent_after_days is {moved}: S3 wants {_LEAST_DAYS} at least"
@@ -246,8 +246,8 @@ class Stage:
     region: str = ""
 
     def __post_init__(self) -> None:
-        if mistakes := list(self._errors()):
-            raise StageError(f"stage {self.name!r}: {'; '.join(mistakes)}")
+        if errors := list(self._errors()):
+            raise StageError(f"stage {self.name!r}: {'; '.join(errors)}")
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -261,11 +261,11 @@ class Stage:
         return {compute_in(region): region for region in regions(self.pools)}
 
     def region_of(self, stack: str) -> str:
-        """Where one of its stacks stands; empty where the credentials that deploy decide that."""
+        """Return the region of one of its stacks; empty where the credentials decide that."""
         return self._away.get(stack, self.region)
 
     def protects(self, stack: str) -> bool:
-        """Whether that stack refuses deletion.
+        """Return whether that stack refuses deletion.
 
         Where state is kept all do, as ``cdk destroy --all`` begins with those that hold none. Those
         of other regions do not: they hold nothing, and go with the last pool there.
@@ -285,8 +285,8 @@ class Stage:
             yield "ElastiCache stands in a VPC and is reached from nowhere else; there is no vpc"
         elif self.redis.cluster_shards is not None and self.redis.cluster_shards < 1:
             yield "redis.cluster_shards is below 1; None is no cluster mode"
-        yield from self.archive.mistakes()
-        yield from self.notify.mistakes()
+        yield from self.archive.errors()
+        yield from self.notify.errors()
         yield from errors_of(self.spider_rules)
         if self.region and not is_region(self.region):
             yield f"region {self.region!r} is no region of AWS"

@@ -90,7 +90,7 @@ class Steps:
         return self._clock() - self._began
 
     def report(self, error: StepError) -> None:
-        """What is wrong, what the log says, what to do next."""
+        """Print what is wrong, what the log says, what to do next."""
         self._console.print(f"\n[red]{escape(error.said)}[/red]", soft_wrap=True, highlight=False)
         if error.quote:
             self._console.print(f"\nthe latest of {error.log_group}:", highlight=False)

@@ -55,7 +55,7 @@ def requirements(architecture: Architecture, pins: Path) -> str:
 
 
 def holds(requirement: Requirement, architecture: Architecture) -> bool:
-    """Whether a requirement applies on the functions' platform, without any extra."""
+    """Return whether a requirement applies on the functions' platform, without any extra."""
     platform = {
         "extra": "",
         "implementation_name": "cpython",

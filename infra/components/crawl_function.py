@@ -146,7 +146,7 @@ class CrawlFunction(Construct):
 
 
 def _place(network: FleetNetwork | None, *, ipv6: bool) -> dict[str, Any]:
-    """Where the function stands: in the private subnets, or in no network of ours."""
+    """Place the function: in the private subnets, or in no network of ours."""
     if network is None:
         return {}
     return {

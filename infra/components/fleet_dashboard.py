@@ -125,7 +125,7 @@ class FleetDashboard(Construct):
         )
 
     def _away(self, spec: FunctionSpec, name: str) -> cloudwatch.IMetric:
-        """What Lambda measures of a function in another region: a dashboard shows any region's."""
+        """Name Lambda's metrics of a function in another region: a dashboard shows any region's."""
         return cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name=name,

@@ -1,4 +1,4 @@
-"""What becomes of a store when its stack goes, or when its resource is replaced.
+"""The removal policy of a store, when its stack goes or its resource is replaced.
 
 What a first deployment made goes with that deployment when it fails: names are fixed, and what
 stayed behind would stand in the way of the second.

@@ -1,4 +1,4 @@
-"""What a NAT instance runs at its first boot: a service that makes a NAT of it and keeps it one.
+"""The first boot of a NAT instance: a service that makes a NAT of it and keeps it one.
 
 CDK's own commands install the packet filter once, and CloudFormation calls the instance complete
 whatever comes of it: where the installation fails, the VPC has no way out and nobody is told. Ours

@@ -1,4 +1,4 @@
-"""Where the MongoDB nodes' URIs are kept: one secret a node.
+"""The secrets of the MongoDB nodes' URIs: one a node.
 
 The stack makes the secrets of the stage's first nodes, empty; the operator puts the URIs in, and no
 later deployment touches them. Only the URI of a cluster that the stage itself makes is put in. A

@@ -1,4 +1,4 @@
-"""How people, phones and machines hear what is wrong: a topic for each (SPEC.md A11).
+"""The topics by which people, phones and machines are notified (SPEC.md A11).
 
 People get sentences by e-mail, phones what is critical by SMS, machines JSON. The monitor writes to
 all three, and CloudWatch's alarms do. The topics, their key and who is subscribed outlive

@@ -26,7 +26,7 @@ _ENGINES: Final = {Engine.REDIS: ("7.1", "redis7"), Engine.VALKEY: ("8.0", "valk
 
 
 class RedisStore(Protocol):
-    """What the functions are told of their Redis.
+    """The address and secret of Redis, for the functions.
 
     Attributes:
         url: Its address as ``names.ENV_REDIS_URL`` has it, without the token.
@@ -181,7 +181,7 @@ def token_name(stage: Stage) -> str:
 
 
 def _layout(settings: ElastiCache) -> dict[str, Any]:
-    """How many nodes, and which: ElastiCache says the two modes in different words."""
+    """Return how many nodes there are, and which: ElastiCache says the two modes differently."""
     if settings.cluster_shards:
         return {
             "cluster_mode": "enabled",

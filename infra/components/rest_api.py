@@ -128,7 +128,7 @@ def _open_routes(stage: Stage) -> dict[str, apigateway.MethodDeploymentOptions]:
 
 
 def _method_settings(stage: Stage) -> dict[str, Any]:
-    """What is measured and logged of a method: faults, and never what callers send."""
+    """Measure and log faults of a method, and never what callers send."""
     logged = stage.api_logs is not ApiLogs.NONE
     level = apigateway.MethodLoggingLevel
     return {

@@ -1,4 +1,4 @@
-"""What a million pages cost, in each stage and on a machine of one's own: ``python -m infra.cost``.
+"""The cost of a million pages, in each stage and on one machine: ``python -m infra.cost``.
 
 ::
 

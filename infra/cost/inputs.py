@@ -22,7 +22,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class About(_Table, frozen=True, kw_only=True):
-    """Where, when and whose the prices are."""
+    """The source, date and owner of the prices."""
 
     region: str
     as_of: date
@@ -89,7 +89,7 @@ class Prices(_Table, frozen=True, kw_only=True, rename={"functions": "lambda"}):
 
 
 class Measured(_Table, frozen=True, kw_only=True):
-    """What the benchmarks found."""
+    """The findings of the benchmarks."""
 
     worker_cpu_ms: Amount
     mongodb_cpu_ms: Amount
@@ -111,7 +111,7 @@ class OwnMachine(_Table, frozen=True, kw_only=True):
 
 
 class Assumed(_Table, frozen=True, kw_only=True):
-    """What nobody but the reader knows better."""
+    """The assumptions that only the reader can correct."""
 
     page_kb: Amount
     request_kb: Amount

@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What a stage costs.
+    """The cost of a stage.
 
     ``by_pages`` is for so many pages, ``by_month`` for a month without any, ``by_work`` what a
     month costs beside that with work in each of its hours, however many pages that is.
@@ -87,7 +87,7 @@ def consumer_seconds(inputs: Inputs, shape: Shape) -> float:
 
 
 def bill(inputs: Inputs, shape: Shape, pages: float = _MILLION) -> Bill:
-    """What a stage costs."""
+    """Compute the cost of a stage."""
     most, held_up_by = most_a_month(inputs, shape)
     return Bill(
         name=shape.name,
@@ -327,7 +327,7 @@ def own_bill(inputs: Inputs, pages: float = _MILLION) -> Bill:
 
 
 def own_pages_an_hour(inputs: Inputs) -> tuple[float, str]:
-    """How many pages an hour one machine works through, servers included; what holds it up."""
+    """Count the pages an hour that one machine works through; name what holds it up."""
     machine, measured, assumed = inputs.assumed.own_machine, inputs.measured, inputs.assumed
     each = measured.worker_cpu_ms + measured.mongodb_cpu_ms + measured.redis_cpu_ms
     each += measured.submission_ms / assumed.submitted_at_once
@@ -341,7 +341,7 @@ def own_pages_an_hour(inputs: Inputs) -> tuple[float, str]:
 
 
 def most_a_month(inputs: Inputs, shape: Shape) -> tuple[float, str]:
-    """How many pages a stage keeps up with, and what it has no more of; sites may allow less."""
+    """Count the pages that a stage keeps up with, and name its bound; sites may allow less."""
     each = consumer_seconds(inputs, shape)
     limits = {f"{shape.consumers} consumers": shape.consumers / each if each else _NO_END}
     if (over_nat := _nat_pages_a_second(inputs, shape)) is not None:
@@ -351,7 +351,7 @@ def most_a_month(inputs: Inputs, shape: Shape) -> tuple[float, str]:
 
 
 def _nat_pages_a_second(inputs: Inputs, shape: Shape) -> float | None:
-    """What NAT instances keep up with; None where there are none, or nothing goes through them."""
+    """Count the pages a second that NAT instances keep up with; None without any."""
     assumed = inputs.assumed
     if shape.nat_type is None:
         return None

@@ -1,4 +1,4 @@
-"""What others have published of their cost for a million pages.
+"""The published costs of others for a million pages.
 
 Each is quoted with its source; what is marked as worked out follows from what is published there.
 """

@@ -1,4 +1,4 @@
-"""What a stage consists of, as far as it costs: read from the stage, the fleet and the names."""
+"""The parts of a stage that cost: read from the stage, the fleet and the names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

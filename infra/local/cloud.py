@@ -100,7 +100,7 @@ class LocalCloud:
 
     @property
     def addresses(self) -> Addresses:
-        """Where everything answers.
+        """Return the addresses of all parts.
 
         Raises:
             PartError: the cloud was not started.
@@ -148,7 +148,7 @@ class LocalCloud:
         return self._local("POST", f"clocks/{clock}")
 
     def status(self) -> dict[str, Any]:
-        """What runs: environments, busy ones and invocations of each function.
+        """Return what runs: environments, busy ones and invocations of each function.
 
         ``running`` has the process of each invocation, which for a consumer is its worker's id.
         """

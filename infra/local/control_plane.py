@@ -42,7 +42,7 @@ _READING: Final = ("Get", "List", "Describe", "BatchGet")
 
 
 def changes_kept_state(target: str) -> bool:
-    """Whether a call with this ``X-Amz-Target`` may change what is kept.
+    """Return whether a call with this ``X-Amz-Target`` may change what is kept.
 
     >>> changes_kept_state("AmazonSSM.PutParameter"), changes_kept_state("AmazonSSM.GetParameter")
     (True, False)

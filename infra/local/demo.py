@@ -49,7 +49,7 @@ _ACTIVE_MODULES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `make demo JSON=1` prints."""
+    """The output of `make demo JSON=1`."""
 
     submitted: int
     done: int
@@ -62,13 +62,13 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is crawled: the biz that it belongs to, where it begins, which links belong to it."""
+    """A site to crawl: its biz, where it begins, which links belong to it."""
 
     biz: str
     start: str
 
     def has(self, url: str) -> bool:
-        """Whether a link leads to a page of this site that is worth asking for."""
+        """Return whether a link leads to a page of this site that is worth asking for."""
         wanted, own = urlsplit(url), urlsplit(self.start)
         if (wanted.scheme, wanted.netloc) != (own.scheme, own.netloc):
             return False
@@ -144,7 +144,7 @@ class Crawl:
 
     @property
     def complete(self) -> bool:
-        """Whether as many pages as wanted are submitted."""
+        """Return whether as many pages as wanted are submitted."""
         return len(self.ids) >= self._pages
 
     def follow(self, records: list[Record]) -> None:
@@ -204,7 +204,7 @@ def _with_phases(client: Client, site: Site, stats: Stats) -> Stats:
 
 
 def _more_links(client: Client, site: Site, job: Crawl, seen: set[str]) -> bool:
-    """Whether the records stored last still lead somewhere; if so that is submitted."""
+    """Submit the links of the records stored last; return whether there were any."""
     before = len(job.ids)
     job.follow([record for record in client.records(site.biz) if record.id not in seen])
     job.submit()
@@ -308,7 +308,7 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
 
 
 def _unfit(url: str) -> str | None:
-    """Why nothing can be crawled there, if that can be told before everything is started."""
+    """Return why nothing can be crawled there, if that shows before everything is started."""
     try:
         parts = urlsplit(url)
         place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))

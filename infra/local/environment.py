@@ -31,7 +31,7 @@ MARSHAL_ERROR: Final = "Runtime.MarshalError"
 
 @dataclass(frozen=True, slots=True)
 class LambdaContext:
-    """What Lambda tells a handler about its invocation."""
+    """The context that Lambda hands a handler with its invocation."""
 
     function_name: str
     aws_request_id: str
@@ -46,7 +46,7 @@ class LambdaContext:
 
     @property
     def log_group_name(self) -> str:
-        """Where the log would be on AWS."""
+        """Return the name of the log group on AWS."""
         return f"/aws/lambda/{self.function_name}"
 
     @property

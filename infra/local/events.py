@@ -29,7 +29,7 @@ _SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handed:
-    """What a rule has handed over, and what came of it.
+    """An event that a rule has handed over, and its result.
 
     Attributes:
         input: What the scheduler was given.
@@ -116,7 +116,7 @@ def event_for(
 
 
 def matches(pattern: Mapping[str, object], event: Mapping[str, Any]) -> bool:
-    """Whether EventBridge would hand over the event, as moto knows its patterns.
+    """Return whether EventBridge would hand over the event, as moto knows its patterns.
 
     Raises:
         PartError: it is no pattern.
@@ -133,7 +133,7 @@ def matches(pattern: Mapping[str, object], event: Mapping[str, Any]) -> bool:
 
 
 def input_of(rule: SpiderRule, event: Mapping[str, Any]) -> dict[str, object]:
-    """What the rule makes of the event, as the scheduler gets it.
+    """Return what the rule makes of the event, as the scheduler gets it.
 
     Raises:
         PartError: the rule reads something that the event does not have.

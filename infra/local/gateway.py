@@ -126,7 +126,7 @@ def _sent_headers(request: web.Request) -> list[tuple[str, str]]:
 
 
 def _forwarded(request: web.Request) -> list[tuple[str, str]]:
-    """What API Gateway adds."""
+    """Add what API Gateway adds."""
     return [
         ("X-Forwarded-For", request.remote or ""),
         ("X-Forwarded-Port", str(request.url.port or 80)),

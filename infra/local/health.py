@@ -1,4 +1,4 @@
-"""Whether the parts of a running local cloud answer: asked all at once, each with a short time-out.
+"""Check the parts of a running local cloud: all at once, each with a short time-out.
 
 The serving process lives on when a part of it has ended, so its lock alone says little.
 """
@@ -30,7 +30,7 @@ REMEDY: Final = "`make down && make up` starts it again; what is stored is kept"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What came of asking one part; ``problem`` is empty where all is well."""
+    """The result of asking one part; ``problem`` is empty where all is well."""
 
     part: str
     answers: bool = True
@@ -58,7 +58,7 @@ def look(addresses: Addresses) -> tuple[Health, ...]:
 
 
 def advice(parts: Sequence[Health], log_dir: str) -> str:
-    """What is wrong and what to do about it, in a line; empty where all is well."""
+    """Say what is wrong and what to do about it, in a line; empty where all is well."""
     mute = [health.part for health in parts if not health.answers]
     if mute:
         verb = "does" if len(mute) == 1 else "do"

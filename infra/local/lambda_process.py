@@ -112,7 +112,7 @@ class Environment:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended, as the kernel knows it, without reaping it."""
+        """Return whether the process has not ended, as the kernel knows it, without reaping it."""
         if self._process.returncode is not None:
             return False
         if not hasattr(os, "waitid"):  # macOS before Python 3.13: as far as asyncio has seen

@@ -162,7 +162,7 @@ class LambdaService:
         self._deliveries: set[asyncio.Task[None]] = set()
 
     def reserved(self, name: str) -> int | None:
-        """How many environments are reserved for a function; None where none are.
+        """Return how many environments are reserved for a function; None where none are.
 
         Raises:
             UnknownFunctionError: no such function.

@@ -253,7 +253,7 @@ def _form_replica_set(ports: Sequence[int]) -> None:
 
 
 def _states(port: int) -> dict[str, str]:
-    """What a member says of each member's state, by address; nothing where it does not answer."""
+    """Return a member's view of each member's state, by address; empty where it does not answer."""
     try:
         with _client(port) as client:
             status = client.admin.command("replSetGetStatus")
@@ -263,7 +263,7 @@ def _states(port: int) -> dict[str, str]:
 
 
 def _reported(port: int, member: GuardedProcess) -> str:
-    """How a member is, and the last warnings and errors of its log."""
+    """Describe a member, with the last warnings and errors of its log."""
     how = f"it says {_states(port) or 'nothing'}" if member.is_running else "it has ended"
     lines = member.log_path.read_text(errors="replace").splitlines()
     graver = [line for line in lines if '"s":"I"' not in line and '"s":"D' not in line]

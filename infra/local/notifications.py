@@ -1,4 +1,4 @@
-"""Where a local cloud's notifications can be seen: the topics of SNS, a file for each.
+"""The notifications of a local cloud: the topics of SNS, a file for each.
 
 moto delivers what is published to HTTP subscribers as SNS does. This one writes each message as a
 line of JSON to ``people.jsonl``, ``phones.jsonl`` or ``machines.jsonl`` in ``notifications`` of the

@@ -1,4 +1,4 @@
-"""What every local part needs: a program, a free port, a guarded process, a bounded wait."""
+"""The base of every local part: a program, a free port, a guarded process, a bounded wait."""
 
 import contextlib
 import importlib.util
@@ -40,7 +40,7 @@ def free_port() -> int:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket() as probe:
         # As servers do: connections of the last one that are still winding down do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -125,7 +125,7 @@ class GuardedProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether guard and server are there."""
+        """Return whether guard and server are there."""
         return self._process.poll() is None
 
     def wait_until(self, answers: Callable[[], bool], seconds: float = START_SECONDS) -> None:

@@ -17,7 +17,7 @@ from crawlfleet.kernel import names
 from infra.fleet import Fleet
 from infra.local.parts import PartError
 from infra.local.state import STAGE
-from infra.pools import Home, PoolKind, fleet_of, mistakes
+from infra.pools import Home, PoolKind, errors, fleet_of
 
 #: How a pool is said, for messages.
 SHAPE: Final = "NAME:memory=MB,consumers=N,address=IP,network=WORD,region=WORD"
@@ -57,11 +57,11 @@ def parse_pools(said: Sequence[str]) -> tuple[LocalPool, ...]:
     ['far (512 MB, leaves by 127.0.0.2)']
 
     Raises:
-        PartError: one is not said as :data:`SHAPE` has it; names all mistakes.
+        PartError: one is not said as :data:`SHAPE` has it; names all errors.
     """
     wrong: list[str] = []
     found = [_pool(one, wrong) for one in said]
-    wrong += mistakes([pool.kind for pool in found], Home(stage=STAGE, has_vpc=False))
+    wrong += errors([pool.kind for pool in found], Home(stage=STAGE, has_vpc=False))
     if wrong:
         raise PartError(f"--pool: {'; '.join(wrong)}; say it as {SHAPE}")
     return tuple(found)

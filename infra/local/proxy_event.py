@@ -20,7 +20,7 @@ API_ID: Final = "localapi00"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: the API key as sent and its id, both empty on an open path; the peer's address."""
+    """The caller: the API key as sent, its id, both empty on an open path; the peer's address."""
 
     api_key: str = ""
     api_key_id: str = ""
@@ -40,7 +40,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What goes back to the client."""
+    """The response to the client."""
 
     status: int
     body: bytes
@@ -140,7 +140,7 @@ def _all(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]] | None:
 
 
 def _path_parameters(resource: str, path: str) -> dict[str, str] | None:
-    """What the greedy part of the resource matched.
+    """Return what the greedy part of the resource matched.
 
     >>> _path_parameters("/{proxy+}", "/v1/shop")
     {'proxy': 'v1/shop'}
@@ -151,7 +151,7 @@ def _path_parameters(resource: str, path: str) -> dict[str, str] | None:
 
 
 def matches(resource: str, path: str) -> bool:
-    """Whether a resource path of the API takes this path.
+    """Return whether a resource path of the API takes this path.
 
     >>> matches("/health", "/health"), matches("/{proxy+}", "/"), matches("/{proxy+}", "/v1/shop")
     (True, False, True)

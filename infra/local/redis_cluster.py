@@ -78,7 +78,7 @@ class RedisCluster:
         return next(server for at, server in enumerate(self.servers) if slot in self._slots_of(at))
 
     def is_well(self) -> bool:
-        """Whether every node knows all others, has them for alive, and every slot for served."""
+        """Return whether every node knows all others as alive, and every slot is served."""
         return all(self._is_content(server) for server in self.servers)
 
     def _a_server(self) -> RedisServer:

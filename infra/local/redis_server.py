@@ -94,7 +94,7 @@ class RedisServer:
 
     @property
     def snapshot(self) -> Path:
-        """What ``SAVE`` writes, and what a server without a ``data_dir`` is started again with."""
+        """Return the path that ``SAVE`` writes and a server without a ``data_dir`` starts from."""
         return self._folder / "dump.rdb"
 
     def kill(self) -> None:
@@ -121,7 +121,7 @@ class RedisServer:
 
 
 def _answers(url: str) -> bool:
-    """Whether the server answers and has read its append-only file."""
+    """Return whether the server answers and has read its append-only file."""
     try:
         with redis.Redis.from_url(url, socket_timeout=2) as client:
             return bool(client.ping())

@@ -51,7 +51,7 @@ _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "REQUEST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What may differ from one local cloud to another.
+    """The options of a local cloud.
 
     Attributes:
         state: The state folder.
@@ -125,7 +125,7 @@ def local_function(
 
 
 def _python_path(spec: FunctionSpec, addresses: Mapping[str, str]) -> str:
-    """Where a function finds modules; the operator's spiders come last, as in a bundle."""
+    """Return a function's module path; the operator's spiders come last, as in a bundle."""
     found = python_environment()["PYTHONPATH"]
     spiders = addresses["spiders"] if spec.runs_spiders else ""
     return os.pathsep.join([found, spiders]) if spiders else found

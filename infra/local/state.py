@@ -30,7 +30,7 @@ _LOG_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running local cloud answers."""
+    """The addresses of a running local cloud."""
 
     pid: int
     stage: str
@@ -70,7 +70,7 @@ class StateFolder:
                 log.replace(log.with_suffix(".log.1"))
 
     def is_served(self) -> bool:
-        """Whether a process serves this folder now."""
+        """Return whether a process serves this folder now."""
         if not self.lock_path.exists():
             return False
         try:

@@ -87,7 +87,7 @@ def run(
 
 @contextmanager
 def _folder(kept: Path | None) -> Iterator[Path]:
-    """Where everything is written: the folder that is kept, or one that is not."""
+    """Yield the folder for all output: one that is kept, or one that is not."""
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
         yield kept.resolve()

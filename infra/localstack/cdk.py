@@ -123,7 +123,7 @@ def find_command(environment: Mapping[str, str]) -> list[str]:
 
 
 def gaps(access_all: Callable[..., list[dict[str, str]]], stacks: list[str]) -> list[str]:
-    """What LocalStack has only pretended to make."""
+    """List what LocalStack has only pretended to make."""
     return [
         f"{one['ResourceType']} {one['LogicalResourceId']}"
         for stack in stacks

@@ -1,4 +1,4 @@
-"""What CloudWatch does with the embedded metric format, and LocalStack does not.
+"""Read the embedded metric format as CloudWatch does, and LocalStack does not.
 
 On AWS a line of a function's log that carries ``_aws`` becomes metrics by itself. LocalStack keeps
 the line and makes nothing of it, so no alarm on such a metric would ever ring there. This reads the

@@ -25,7 +25,7 @@ class Hand:
         self.counts: Counter[str] = Counter()
 
     def invoke(self, function: str, event: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """What a function answers to an event; to an empty one where none is given.
+        """Return a function's answer to an event; to an empty one where none is given.
 
         Raises:
             StepError: it fails.

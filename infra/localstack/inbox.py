@@ -101,7 +101,7 @@ def alarm_name(stage: str, kind: Kind) -> str:
 
 
 def rings(message: str, stage: str, kind: Kind) -> bool:
-    """Whether a message is the one by which a finding's alarm begins to ring.
+    """Return whether a message is the one by which a finding's alarm begins to ring.
 
     >>> told = {"AlarmName": "crawlfleet-aws-small-storage", "NewStateValue": "ALARM"}
     >>> [rings(json.dumps(told), "aws-small", kind) for kind in (Kind.STORAGE, Kind.BACKLOG)]
@@ -117,7 +117,7 @@ def rings(message: str, stage: str, kind: Kind) -> bool:
 
 
 def ends(notification: Notification, stage: str, kind: Kind) -> bool:
-    """Whether a letter is the one by which a finding's incident is told to be over.
+    """Return whether a message is the one by which a finding's incident is over.
 
     >>> subject = "crawlfleet aws-small over: mongodb main: the disk fills"
     >>> letter = Letter("people", subject, "It is over.")

@@ -52,7 +52,7 @@ _ALARM: Final = 300.0
 
 @dataclass
 class Journey:
-    """What the steps share.
+    """The state that the steps share.
 
     Attributes:
         scene: What it stands on.
@@ -274,7 +274,7 @@ class Journey:
             step.saw(f"{self._said(function, word)} of the {function}")
 
     def _said(self, function: str, word: str) -> int:
-        """How often a function's log has a message, or a metric, of that name."""
+        """Count a function's log lines with a message, or a metric, of that name."""
         found = entries(self.access, log_group(STAGE, function))
         return sum(entry.get("message") == word or word in entry for entry in found)
 

@@ -1,4 +1,4 @@
-"""What stands of a stage, by asking each service: nothing of it may after its stacks are deleted.
+"""List what remains of a stage, by asking each service: nothing may after its deletion.
 
 The stacks would not tell: what they have lost sight of is what is looked for.
 """

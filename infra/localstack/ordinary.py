@@ -36,7 +36,7 @@ _GATEWAY: Final = "{{(index .IPAM.Config 0).Gateway}}"
 
 
 def docker_answers(environ: Mapping[str, str]) -> bool:
-    """Whether there is a Docker to be asked."""
+    """Return whether Docker answers."""
     docker = shutil.which("docker", path=environ.get("PATH", os.defpath))
     if docker is None:
         return False
@@ -175,7 +175,7 @@ class Ordinary:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is this machine's.
+    """Return whether an address is this machine's.
 
     >>> is_local("http://127.0.0.1:4566"), is_local("http://localhost.localstack.cloud:4566")
     (True, True)

@@ -33,7 +33,7 @@ class Expected(NamedTuple):
 
 
 def after_the_crawl(pages: int, workers: int, most_workers: int) -> tuple[Expected, ...]:
-    """What metrics must say once so many pages were crawled.
+    """Return what metrics must show once so many pages were crawled.
 
     One look was taken while all of them waited, and one while so many workers were at them. Where
     two monitors looked at the same moment both tell of the same seconds.
@@ -57,7 +57,7 @@ def after_the_crawl(pages: int, workers: int, most_workers: int) -> tuple[Expect
 
 
 class Readback:
-    """What CloudWatch knows of a stage since a moment.
+    """The metrics of a stage in CloudWatch since a moment.
 
     Args:
         access: AWS.
@@ -71,7 +71,7 @@ class Readback:
         self._since = since
 
     def wrong(self, expected: Sequence[Expected]) -> list[str]:
-        """What is missing, or does not fit, in words."""
+        """Say what is missing, or does not fit."""
         return [said for one in expected if (said := self._wrong(one))]
 
     def figure(self, one: Expected) -> float | None:

@@ -1,4 +1,4 @@
-"""Which alarms may ring at the end of the journey: those that it provokes itself, and no other.
+"""The alarms that may ring at the end of the journey: those that it provokes itself.
 
 LocalStack judges an alarm when it is made, and anew each time that its periods are over. So what
 the journey made ring may ring still; and an alarm that takes silence for a fault rings from the
@@ -31,7 +31,7 @@ _FIRST_JUDGED: Final = timedelta(minutes=2)
 
 
 def verdict(alarms: Mapping[str, Mapping[str, Any]]) -> str:
-    """What to say of the alarms, by the last words of their names.
+    """Judge the alarms, by the last words of their names.
 
     Raises:
         StepError: one rings that nothing of the journey makes ring.

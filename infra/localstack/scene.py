@@ -1,4 +1,4 @@
-"""What the journey stands on: Redis, MongoDB, a site, LocalStack; started together, stopped all."""
+"""The scene of the journey: Redis, MongoDB, a site, LocalStack; started and stopped together."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -107,7 +107,7 @@ def _port(url: str) -> int:
 
 
 def _is_another(address: str) -> bool:
-    """Whether it is an address of this machine at which nothing listens by itself."""
+    """Return whether it is an address of this machine at which nothing listens by itself."""
     try:
         return not ip_address(address).is_loopback
     except ValueError:

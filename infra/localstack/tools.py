@@ -114,7 +114,7 @@ class Tools:
             self._turn = None
 
     def environment(self) -> dict[str, str]:
-        """What ``env.sh`` makes of the environment: AWS's SDKs and CDK then find it."""
+        """Return what ``env.sh`` makes of the environment: AWS's SDKs and CDK then find it."""
         answer = subprocess.run(  # noqa: S603  the folder's own script
             ["/bin/bash", "-c", '. "$1" && env -0', "bash", str(self._folder / "env.sh")],
             env=self._environ,

@@ -165,7 +165,7 @@ class Workforce:
         self._wait(holds, seconds, what, do, log_group=self._scheduler)
 
     def _scaled_since(self, since_ms: int) -> bool:
-        """Whether the alarm has called the scheduler; the minute's rule starts workers, too."""
+        """Return whether the alarm has called the scheduler; the minute's rule does, too."""
         name = alarm_name(self._deployment.stage, Kind.BACKLOG)
         return any(
             any((one["name"], one["state"]) == (name, "ALARM") for one in entry["said"])
@@ -178,7 +178,7 @@ class Workforce:
         return [one for one in self._said(since_ms, "ticked") if one.get("fires")]
 
     def _said(self, since_ms: int, message: str) -> list[dict[str, Any]]:
-        """What the scheduler has logged."""
+        """Return what the scheduler has logged."""
         found = entries(self._deployment.access, self._scheduler, since_ms)
         return [entry for entry in found if entry.get("message") == message]
 

@@ -1,4 +1,4 @@
-"""What a removed stage has kept, as ``cdk import`` wants it named.
+"""Name what a removed stage has kept, as ``cdk import`` wants it.
 
 Names are fixed, so a new deployment of the stage would be refused: "already exists". An import
 takes what is kept into the new stack as it is. CloudFormation could find by itself only what its
@@ -78,7 +78,7 @@ class Adoption:
         return self._finders[resource["Type"]](logical_id, resource)
 
     def _referred(self, reference: Mapping[str, Any]) -> str | None:
-        """What stands for the resource of the template that a property refers to."""
+        """Return the resource of the template that a property refers to."""
         return self._find(reference["Ref"], self._kept[reference["Ref"]])
 
     def _secret(self, _: str, resource: Resource) -> str | None:

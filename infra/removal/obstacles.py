@@ -1,4 +1,4 @@
-"""What would end ``make destroy`` half-way, found before anything is deleted.
+"""Find what would end ``make destroy`` half-way, before anything is deleted.
 
 CDK deletes the last stack first. A stack that refuses is met when others are gone already, and so
 is a bucket with something in it.

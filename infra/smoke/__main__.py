@@ -44,7 +44,7 @@ def run(
 
 
 def check(deployment: Deployment, steps: Steps) -> None:
-    """What can be seen without changing anything."""
+    """Check what shows without changing anything."""
     for one in CHECKS:
         with steps.step(one.name) as step:
             step.saw(one.look(deployment))

@@ -1,4 +1,4 @@
-"""What must hold of any deployment, seen from outside and changing nothing.
+"""The checks of any deployment, from outside and changing nothing.
 
 Each check is given the deployment, says in a phrase what it saw, or raises what is wrong and what
 to do. None costs more than a few calls.
@@ -120,7 +120,7 @@ def reserved_concurrency(
 
 
 def configuration(deployment: Deployment) -> str:
-    """What was pushed last is what is in force."""
+    """Check that what was pushed last is in force."""
     revision = pushed_revision(deployment)
     health = asked_health(deployment)
     running = health.get("deep") or {}
@@ -179,7 +179,7 @@ def asked_health(deployment: Deployment) -> dict[str, Any]:
 
 
 def door(deployment: Deployment) -> str:
-    """Who has no key is sent away by API Gateway, and the router sees who has one."""
+    """Check that API Gateway refuses calls without a key, and the router sees those with one."""
     for headers, what in (({}, "no key"), ({"x-api-key": "of-nobody-at-all-000"}, "a wrong key")):
         try:
             answer = requests.get(
@@ -324,7 +324,7 @@ def metrics(deployment: Deployment) -> str:
 
 
 def doctor(deployment: Deployment) -> str:
-    """What `crawlfleet doctor` says."""
+    """Run `crawlfleet doctor`."""
     sayings = list(examine(deployment.api_url, deployment.api_key, (), None))
     level = worst(sayings)
     for saying in sayings:

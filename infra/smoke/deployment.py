@@ -26,7 +26,7 @@ def stack_name(stage: str, stack: str) -> str:
 
 
 def log_group(stage: str, function: str) -> str:
-    """Where a function logs.
+    """Return the name of a function's log group.
 
     >>> log_group("aws-small", names.ROUTER)
     '/aws/lambda/crawlfleet-aws-small-router'
@@ -67,7 +67,7 @@ class Deployment:
 
     @property
     def settings(self) -> Stage:
-        """What the stage decides, in this version."""
+        """Return the settings of the stage, in this version."""
         return STAGES[self.stage]
 
     @property

@@ -1,4 +1,4 @@
-"""What functions have logged."""
+"""Read the logs of functions."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def tail(access: Access, group: str, now_ms: int, count: int = LINES, *, region:
 
 
 def entries(access: Access, group: str, since_ms: int = 0) -> Iterator[dict[str, Any]]:
-    """What functions have written as JSON, decoded; other lines are Lambda's own."""
+    """Decode the lines that functions have written as JSON; other lines are Lambda's own."""
     for event in access.all(
         "logs", "filter_log_events", "events", logGroupName=group, startTime=since_ms
     ):

@@ -85,7 +85,7 @@ class ComputeStack(Stack):
             self._announce(made)
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
-        """Where things are, for one function."""
+        """Return the environment variables of one function."""
         known = {
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
@@ -114,7 +114,7 @@ class ComputeStack(Stack):
                 yield variable, known[variable]
 
     def _pools(self) -> str:
-        """What functions are told of the pools beside the usual one (kernel.queue_key.Pool)."""
+        """Return what functions know of the pools beside the usual one (kernel.queue_key.Pool)."""
         return json.dumps(
             [
                 pool.reported(

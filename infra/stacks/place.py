@@ -1,4 +1,4 @@
-"""Where a stack stands."""
+"""The place of a stack."""
 
 from aws_cdk import Environment
 

@@ -113,7 +113,7 @@ def test_a_network_needs_a_vpc_and_a_name_is_one_pools_alone():
 def test_the_names_that_are_taken_are_those_that_the_runtime_refuses():
     for name in TAKEN_NAMES:
         home = Home(stage="local", has_vpc=True)
-        assert list(dataclasses.replace(FAR, name=name).mistakes(home))
+        assert list(dataclasses.replace(FAR, name=name).errors(home))
     assert MAIN_POOL in TAKEN_NAMES
 
 
