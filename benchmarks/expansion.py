@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, PAGE_RULE, QUEUE_KEY, TENANT, BenchParts, tree_of
 from crawlfleet.apps.context import now
+from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.config.documents.biz import IntakeLimits, Tree
 from crawlfleet.jobs.expansion import JobExpansion
 from crawlfleet.jobs.models import Job, JobState
@@ -80,7 +81,7 @@ def _roomy(tree: Tree, tasks: int) -> Tree:
 
 
 def _ports(parts: BenchParts) -> Submissions:
-    return parts.submissions()
+    return open_submissions(parts)
 
 
 def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:

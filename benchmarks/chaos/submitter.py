@@ -8,6 +8,7 @@ from typing import Final
 from benchmarks.chaos.house import RULE, ChaosParts, World
 from benchmarks.chaos.site import Site
 from crawlfleet.apps.context import now
+from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.requests.submission.admission import Accepted, Submission
@@ -57,7 +58,7 @@ class Submitter:
         self._dice = dice
         self._announce = announce
         self._parts = ChaosParts(world, "router", wake, announce)
-        self._ports = self._parts.submissions()
+        self._ports = open_submissions(self._parts)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)
         #: The ids that were answered with yes, and the page of each.

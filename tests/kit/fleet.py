@@ -65,7 +65,7 @@ from crawlfleet.fleet.models import (
 )
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
-from crawlfleet.fleet.redis.scheduler import RedisScalingTargets, RedisTicks
+from crawlfleet.fleet.redis.scheduler import RedisScalingTargets, RedisTicks, decided
 from crawlfleet.fleet.resources import (
     DEFAULT_GHZ,
     SEEN_SECONDS,
@@ -82,7 +82,6 @@ from crawlfleet.fleet.scaling import (
     ScaledPool,
     Scaling,
     allow,
-    decided,
 )
 from crawlfleet.fleet.status import finish_seconds, fleet_of, is_late
 from crawlfleet.fleet.ticks import Faults, TickReports

@@ -44,6 +44,7 @@ from crawlfleet.kernel.errors import (
     WorkerNumbersExhaustedError,
 )
 from crawlfleet.kernel.fairness import TICK, FairQueue, rotated
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,
     SEQUENCE_BITS,
@@ -74,9 +75,7 @@ from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.settings import Need, Settings, scrapy_packages
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
 from crawlfleet.kernel.urls import (
-    host_of,
     is_public,
-    origin_of,
     problem_with,
     problem_with_headers,
     problem_with_method,

@@ -3,6 +3,7 @@
 from crawlfleet.kernel.ids import FINAL_STATES, State
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import (
     JOB_LIFE,
     NS_OF_MS,
@@ -40,7 +41,6 @@ from crawlfleet.requests.outcomes import (
     UNSTORABLE,
     Dead,
     Done,
-    LeasedRequest,
     Outcome,
     Retry,
     Settled,

@@ -22,6 +22,7 @@ from crawlfleet.apps.rounds import (
     open_recovery,
     open_seed_dispatcher,
 )
+from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.crawling.executors.runner import SpiderExecutors
 from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.crawling.fetching.cookies import RedisSessions
@@ -103,7 +104,7 @@ class Consumer:
         self._readings = MachineReadings(
             lambda_mb=function_memory_mb(os.environ), reported_mb=reported[0] if reported else None
         )
-        submission = parts.submissions()
+        submission = open_submissions(parts)
         if settings.pool == MAIN_POOL:
             # This worker is what there is to wake. One of another pool wakes a usual one.
             submission = replace(submission, waker=_Awake())
@@ -139,7 +140,7 @@ class Consumer:
             cancelling=open_cancellation(parts),
             advancing=open_job_rounds(
                 parts,
-                replace(parts.submissions(), waker=_Awake()),
+                replace(open_submissions(parts), waker=_Awake()),
                 seeding.seeds,
                 recovery.detector,
             ),

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from crawlfleet.requests.mongo.ledger import MongoLedgers
     from crawlfleet.requests.mongo.store import MongoRequestStore
     from crawlfleet.requests.queue.redis.queue import RedisQueue
-    from crawlfleet.requests.submission.service import Submissions
 
 
 def now() -> datetime:
@@ -207,24 +206,3 @@ class Parts:
         from crawlfleet.fleet.lambda_functions import LambdaConcurrency
 
         return LambdaConcurrency(function, ceiling, connect=self.outside.lambda_client)
-
-    def submissions(self) -> "Submissions":
-        """Make what a submission needs; what it remembers of a backlog is for one thread."""
-        from crawlfleet.requests.submission.mongo import MongoRules, MongoSubmissionKeys
-        from crawlfleet.requests.submission.redis import RedisIntake, RememberedIntake
-        from crawlfleet.requests.submission.service import PoolStarter, Submissions
-
-        return Submissions(
-            ids=self.ids,
-            store=self.store,
-            queue=self.queue,
-            rules=MongoRules(self.nodes),
-            keys=MongoSubmissionKeys(self.nodes),
-            intake=RememberedIntake(RedisIntake(self.redis)),
-            workers=self.workers,
-            waker=self.waker,
-            starters={
-                pool.name: PoolStarter(self.workers_of(pool.name), self.waker_of(pool.function))
-                for pool in self.settings.pools
-            },
-        )

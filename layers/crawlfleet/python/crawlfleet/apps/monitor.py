@@ -14,8 +14,7 @@ from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.models import PoolState
 from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks
-from crawlfleet.fleet.scaling import decided
+from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks, decided
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import MetricSink

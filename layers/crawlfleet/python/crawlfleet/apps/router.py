@@ -197,7 +197,9 @@ class RouterContext:
     @cached_property
     def submission(self) -> Submissions:
         """For submitting requests."""
-        return self._parts.submissions()
+        from crawlfleet.apps.submissions import open_submissions
+
+        return open_submissions(self._parts)
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -19,6 +19,7 @@ from crawlfleet.apps.rounds import (
     open_run_usage,
     open_seed_dispatcher,
 )
+from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.crawling.frontier.worker import tend_seeds
 from crawlfleet.crawling.politeness.redis import RedisHosts
@@ -95,7 +96,7 @@ class Scheduler:
         self._faults = Faults()
         metrics = EmfMetrics(parts.settings.stage)
         self._reporting = TickReports(ticks=RedisTicks(parts.redis), metrics=metrics)
-        self._submission = parts.submissions()
+        self._submission = open_submissions(parts)
         self._firing = ScheduleRunner(
             schedules=MongoSchedules(parts.nodes),
             starter=JobStarter(

@@ -206,7 +206,7 @@ def _check(
     from msgspec.structs import replace
 
     from crawlfleet.crawling.politeness.robots_txt import SiteRules, product_of
-    from crawlfleet.kernel.urls import origin_of
+    from crawlfleet.kernel.hosts import origin_of
 
     origin = origin_of(url)
     if origin not in known:

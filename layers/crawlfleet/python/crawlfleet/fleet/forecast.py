@@ -23,10 +23,10 @@ from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.urls import host_of
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler

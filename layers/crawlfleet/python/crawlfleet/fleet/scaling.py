@@ -384,9 +384,3 @@ def start_missing(workers: RedisWorkers, waker: Waker, wanted: int, clock: Clock
             break
         started += missing
     return started
-
-
-def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
-    """Read the target that is in force; None where none is."""
-    standing = targets.read(target_name(pool))
-    return standing.target if is_fresh(standing) else None

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -203,74 +203,3 @@ def plain_host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
-
-
-#: A name is no longer in the DNS; what is longer in a URL leads nowhere.
-_LONGEST_NAME: Final = 253
-#: What stands between the scheme and the path.
-_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\\]*)")
-_PLAIN_NAME: Final = re.compile(r"[a-z0-9._-]+")
-
-
-def host_of(url: str) -> str:
-    """Return the host of a URL, as limits, host slots and deferred requests know it.
-
-    Lower case, encoded as the DNS has it, without port, credentials and trailing dot; an IPv6
-    address in brackets, in its shortest form. Of what no DNS can hold some text comes that is good
-    as a key: the download itself will fail.
-
-    >>> host_of("HTTPS://Bücher.Example.:8443/?q=a:b")
-    'xn--bcher-kva.example'
-    >>> host_of("http://[2001:DB8:0::1]:80/")
-    '[2001:db8::1]'
-    """
-    found = _AUTHORITY.match(url)
-    return "" if found is None else _host(found[1])
-
-
-@lru_cache(maxsize=8_192)  # a crawl asks of few hosts, often
-def _host(authority: str) -> str:
-    place = authority.rpartition("@")[2]
-    if place.startswith("["):
-        inside = place[1:].partition("]")[0]
-        try:
-            return f"[{ipaddress.IPv6Address(inside).compressed}]"
-        except ValueError:
-            return f"[{quote(inside.lower(), safe=':', errors='replace')[:_LONGEST_NAME]}]"
-    name = unquote(place.partition(":")[0]).lower()
-    if not _PLAIN_NAME.fullmatch(name):
-        name = _encoded(name)
-    return name.removesuffix(".")[:_LONGEST_NAME]
-
-
-def _encoded(name: str) -> str:
-    # Here, because its tables cost a cold start more than most crawls need them.
-    import idna
-
-    try:
-        found = idna.encode(name, uts46=True).decode("ascii")
-    except (UnicodeError, IndexError):
-        try:
-            found = name.encode("idna").decode("ascii")
-        except (UnicodeError, IndexError):
-            found = ""
-    return (
-        found
-        if _PLAIN_NAME.fullmatch(found)
-        else quote(name[:_LONGEST_NAME], safe="", errors="replace")
-    )
-
-
-def origin_of(url: str) -> str:
-    """Return scheme, host and port: what has one robots.txt. The usual ports are left out.
-
-    >>> origin_of("HTTPS://Example.org.:443/a?b"), origin_of("http://example.org:8080/")
-    ('https://example.org', 'http://example.org:8080')
-    """
-    scheme, _, rest = url.partition("://")
-    scheme = scheme.lower()
-    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rpartition("@")[2]
-    port = authority.rpartition("]")[2].rpartition(":")[2] if ":" in authority else ""
-    if not port.isdecimal() or (scheme, int(port)) in {("http", 80), ("https", 443)}:
-        return f"{scheme}://{host_of(url)}"
-    return f"{scheme}://{host_of(url)}:{int(port)}"

@@ -3,15 +3,13 @@
 :func:`after_failure` decides after a failed attempt: try again, and when, or give up.
 """
 
-import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
-from crawlfleet.config.documents.biz import Biz, RetryLimits
-from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.documents.biz import RetryLimits
 from crawlfleet.kernel import errors
 from crawlfleet.kernel.errors import (
     CrawlfleetError,
@@ -22,9 +20,7 @@ from crawlfleet.kernel.errors import (
 )
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.page import Answer
-from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.urls import host_of
-from crawlfleet.requests.models import Claim, Link, Recollection, Record, Visit
+from crawlfleet.requests.models import Link, Record, Visit
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -174,51 +170,3 @@ def after_failure(
         )
         delay = max(delay, asked)
     return Retry(now + delay, text, reason, None if answer is None else answer.facts())
-
-
-class LeasedRequest:
-    """Hold one claimed request, its biz as of the claim, and the rule that reads its page.
-
-    ``ends_at`` is when its lease ends, by ``time.monotonic``, as far as MongoDB has said. ``host``
-    is the host and tenant whose slot it needs; ``slot_at`` is when that comes, by
-    ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
-    way there at once, ``interval_seconds`` the time between two slots. ``to_learn``: the slot may
-    be needed for the site's robots.txt. ``known`` is what is known of the page since it was last
-    read. ``weight`` is about how many bytes its outcome takes until that is written.
-    """
-
-    __slots__ = (
-        "biz",
-        "claim",
-        "ends_at",
-        "host",
-        "interval_seconds",
-        "known",
-        "permits",
-        "queue_key",
-        "rule",
-        "slot_at",
-        "to_learn",
-        "weight",
-    )
-
-    def __init__(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        claim: Claim,
-        rule: Rule | Spider | None,
-        ends_at: float = math.inf,
-    ) -> None:
-        self.queue_key = queue_key
-        self.biz = biz
-        self.claim = claim
-        self.rule = rule
-        self.ends_at = ends_at
-        self.host = host_of(claim.request.body.url), queue_key.tenant
-        self.slot_at: float | None = None
-        self.permits = 1
-        self.interval_seconds = 0.0
-        self.to_learn = False
-        self.known: Recollection | None = None
-        self.weight = 0

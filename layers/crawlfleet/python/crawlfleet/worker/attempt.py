@@ -35,6 +35,7 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Answer, Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Coverage, Link, Record, Skipped, Visit
 from crawlfleet.requests.outcomes import (
     CUT_OFF,
@@ -42,7 +43,6 @@ from crawlfleet.requests.outcomes import (
     UNSTORABLE,
     Dead,
     Done,
-    LeasedRequest,
     Outcome,
     Retry,
     after_failure,

@@ -18,7 +18,7 @@ from typing import Final
 from crawlfleet.config.lookup import limits_of, served_queues, shares_work
 from crawlfleet.crawling.records.pipeline import Drainer
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
-from crawlfleet.fleet.scaling import decided
+from crawlfleet.fleet.redis.scheduler import decided
 from crawlfleet.jobs.bidding.auction import OFF_EVERY
 from crawlfleet.jobs.cancellation import ROUND_SECONDS
 from crawlfleet.jobs.completion import LOCK as ADVANCING

@@ -9,10 +9,10 @@ from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
 from crawlfleet.jobs.cancellation import CANCELLATION_SECONDS
 from crawlfleet.jobs.models import JobKey
+from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.urls import origin_of
-from crawlfleet.requests.outcomes import LeasedRequest
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.worker.in_flight import by_queue
 from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session

@@ -19,7 +19,7 @@ from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import WorkerStatus
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.outcomes import LeasedRequest
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session
 

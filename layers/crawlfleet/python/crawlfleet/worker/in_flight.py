@@ -16,8 +16,9 @@ from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import PAUSES, STEADY, Clock, SteadyTime
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Claim, Entry
-from crawlfleet.requests.outcomes import LeasedRequest, Outcome
+from crawlfleet.requests.outcomes import Outcome
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 
 #: Outcomes whose node does not answer are kept up to this many bytes and this many batches; what

@@ -38,8 +38,9 @@ from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Claim, Entry, new_token
-from crawlfleet.requests.outcomes import Done, LeasedRequest, Outcome, Retry, Settled
+from crawlfleet.requests.outcomes import Done, Outcome, Retry, Settled
 from crawlfleet.worker.affinity import HostAffinity
 from crawlfleet.worker.in_flight import UnconfirmedLeases, by_queue, entries_by_token
 from crawlfleet.worker.session import Session

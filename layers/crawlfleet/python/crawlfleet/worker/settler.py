@@ -11,7 +11,8 @@ from typing import Final
 
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.log import warn
-from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, LeasedRequest, Outcome, Retry
+from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry
 from crawlfleet.worker.in_flight import by_queue
 from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session

@@ -36,10 +36,10 @@ from crawlfleet.kernel.errors import (
     ServerFaultError,
     ThrottledError,
 )
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import STEADY, SteadyTime
-from crawlfleet.kernel.urls import host_of
-from crawlfleet.requests.outcomes import LeasedRequest
+from crawlfleet.requests.leased import LeasedRequest
 
 #: A host and a tenant.
 HostKey: TypeAlias = tuple[str, str]

@@ -31,10 +31,10 @@ from crawlfleet.kernel.errors import (
     StoreError,
     ThrottledError,
 )
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
-from crawlfleet.kernel.urls import host_of
-from crawlfleet.requests.outcomes import LeasedRequest
+from crawlfleet.requests.leased import LeasedRequest
 
 #: A redirect waits for up to this much of the host's interval besides: the request that a host has
 #: just redirected gets its next slot no sooner, and would never get there by coming again.

@@ -35,11 +35,12 @@ from crawlfleet.kernel.errors import (
     RobotsUnknownError,
     StoreError,
 )
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.kernel.urls import host_of, origin_of
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body
-from crawlfleet.requests.outcomes import LeasedRequest, reason_of
+from crawlfleet.requests.outcomes import reason_of
 
 #: Hosts whose sites a worker remembers.
 REMEMBERED: Final = 2_000

@@ -44,8 +44,9 @@ from crawlfleet.kernel.errors import (
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, to_ms
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Link, Request, Skipped, Trial
-from crawlfleet.requests.outcomes import LeasedRequest, reason_of
+from crawlfleet.requests.outcomes import reason_of
 
 #: A spider is stopped after so many things, or so long.
 MOST_READ: Final = 10_000

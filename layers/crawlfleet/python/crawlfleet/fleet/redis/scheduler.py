@@ -21,6 +21,8 @@ from crawlfleet.fleet.models import (
     ThroughputReply,
     Ticked,
     TickPart,
+    is_fresh,
+    target_name,
 )
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
@@ -155,6 +157,12 @@ def _said(shown: Throughput) -> str:
 
 _TICK: Final = Script("fleet/redis/tick")
 _REPORT_FAULT: Final = Script("fleet/redis/report_fault")
+
+
+def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
+    """Read the target that is in force; None where none is."""
+    standing = targets.read(target_name(pool))
+    return standing.target if is_fresh(standing) else None
 
 
 class RedisTicks:

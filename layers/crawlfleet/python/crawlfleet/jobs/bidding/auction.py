@@ -35,9 +35,9 @@ from crawlfleet.jobs.models import Job, JobDemand, JobKey, JobState
 from crawlfleet.jobs.spiders.models import url_at
 from crawlfleet.jobs.usage import demand_of, spider_of
 from crawlfleet.kernel.errors import CrawlfleetError, StoreUnavailableError, UnknownBizError
+from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
-from crawlfleet.kernel.urls import origin_of
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.bidding.redis import RedisBoard

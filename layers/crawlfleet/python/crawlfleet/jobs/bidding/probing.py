@@ -37,13 +37,13 @@ from crawlfleet.kernel.errors import (
     StoreError,
     ThrottledError,
 )
+from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import Clock, to_ms
-from crawlfleet.kernel.urls import origin_of
+from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body, Claim, Entry, Request
-from crawlfleet.requests.outcomes import LeasedRequest
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.bidding.prober import HttpProber

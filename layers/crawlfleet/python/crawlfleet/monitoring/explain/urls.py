@@ -27,9 +27,10 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
     UnknownRuleError,
 )
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.urls import host_of, origin_of, problem_with
+from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
 from crawlfleet.monitoring.explain.service import (
     ExplainingPorts,
