@@ -147,8 +147,8 @@ def test_a_record_that_cannot_be_stored_kills_only_its_own_request(
     )
 
     assert settled.lost == set()
-    assert list(settled.buried) == [bad.request.id]
-    assert settled.buried[bad.request.id].reason == "Unstorable"
+    assert list(settled.unstorable) == [bad.request.id]
+    assert settled.unstorable[bad.request.id].reason == "Unstorable"
     assert fleet.totals() == ({State.DONE: 6, State.DEAD: 1}, 12)
     tracked = fleet.get(bad.request)
     assert (tracked.state, tracked.records) == (State.DEAD, 0)
@@ -221,4 +221,4 @@ def test_what_is_another_workers_by_now_is_not_reported_as_dead(fleet: Fleet) ->
     settled = fleet.settled([done_with(c, {"f": 2**70}) for c in late], NOW + MINUTE)
 
     assert settled.lost == {requests[0].id}
-    assert list(settled.buried) == [requests[1].id]
+    assert list(settled.unstorable) == [requests[1].id]

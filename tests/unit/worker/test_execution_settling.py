@@ -114,7 +114,7 @@ def test_a_page_whose_records_the_store_refuses_is_dead_in_the_report_and_for_it
                 if claim.request.body.url == url(2)
             }
             ends = [(claim, buried.get(claim.request.id, end)) for claim, end in outcomes]
-            return replace(world.store.settle(queue_key, biz, ends, *args), buried=buried)
+            return replace(world.store.settle(queue_key, biz, ends, *args), unstorable=buried)
 
         def __getattr__(self, name):
             return getattr(world.store, name)

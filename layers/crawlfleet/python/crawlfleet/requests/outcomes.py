@@ -71,12 +71,12 @@ Outcome: TypeAlias = Done | Retry | Dead
 class Settled(msgspec.Struct, frozen=True):
     """Tell what became of outcomes that were to be written.
 
-    Of ``lost`` requests another has the lease, so nothing was written. ``buried`` were done with
-    records that the store cannot hold: they are dead instead.
+    Of ``lost`` requests another has the lease, so nothing was written. ``unstorable`` were done
+    with records that the store cannot hold: they are dead instead.
     """
 
     lost: set[RequestId]
-    buried: dict[RequestId, Dead] = {}
+    unstorable: dict[RequestId, Dead] = {}
 
 
 def done_with(done: Done) -> str:

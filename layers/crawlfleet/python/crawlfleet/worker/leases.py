@@ -321,8 +321,8 @@ class Leases:
         self._report.links += self._frontier.add_links(queue_key, biz, outcomes)
         settled = self._services.store.settle(queue_key, biz, outcomes, self._id, now)
         lost = settled.lost
-        if settled.buried:
-            outcomes = [(c, settled.buried.get(c.request.id, end)) for c, end in outcomes]
+        if settled.unstorable:
+            outcomes = [(c, settled.unstorable.get(c.request.id, end)) for c, end in outcomes]
         self._remember(queue_key, biz, outcomes, lost)
         self._frontier.ended(queue_key, biz, outcomes, lost)
         finished: dict[str, list[Entry]] = defaultdict(list)

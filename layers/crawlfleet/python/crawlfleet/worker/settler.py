@@ -90,7 +90,7 @@ class Settler:
                 self._ended.set()
             elif self._in_flight.drop(leased):
                 an_id = claim.request.id
-                self._count(settled.buried.get(an_id, outcome), lost=an_id in settled.lost)
+                self._count(settled.unstorable.get(an_id, outcome), lost=an_id in settled.lost)
         self._session.account.add(queue_key, "store", time.perf_counter() - started)
         return True
 

@@ -54,7 +54,7 @@ class MongoClaims:
 
         One update claims a shard's whole batch: each document is taken atomically, on id, tenant,
         biz, ts and state, under the token; the token then tells which were won. The same token may
-        ask again, after a time-out, and is told of what it had won.
+        ask again, after a time-out, and learns what it had won.
 
         A node that does not answer leaves its own entries out: recovery finds them again. It is an
         error only where nothing was won.
@@ -81,7 +81,7 @@ class MongoClaims:
                 )
                 confirmed, unreadable = _confirmed(collection, owned, alive, token)
                 for document in unreadable:
-                    self._bury(queue_key, biz, shard, document, token, now)
+                    self._give_up(queue_key, biz, shard, document, token, now)
                 return confirmed
 
         done, failed = on_shards(by_shard(biz, alive.values(), _entry_key), claim_in)
@@ -90,7 +90,7 @@ class MongoClaims:
             raise failed[0][1]
         return won
 
-    def _bury(
+    def _give_up(
         self,
         queue_key: QueueKey,
         biz: Biz,

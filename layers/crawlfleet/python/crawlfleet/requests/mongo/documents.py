@@ -209,7 +209,7 @@ def found_by(body: Body) -> Document:
 def reversioned(data: bytes, versions: Mapping[str, str]) -> tuple[str | None, bytes | None]:
     """Return a body's rule version once its rule has that of ``versions``, and its new bytes.
 
-    None for bytes that need not change, and for the version of a body that nobody can read.
+    None for bytes that need not change, and for the version of a body that cannot be read.
     """
     try:
         body = _decoder.decode(data)
@@ -240,7 +240,7 @@ SWEPT: Final[Document] = {"k": "swept"}
 
 _SLOTS: Final = 64
 _JOB_SLOTS: Final = 16
-#: Slots of old jobs that one round of recovery looks at.
+#: Slots of old jobs that one round of recovery reads.
 _OLD_SLOTS: Final = 1_000
 _DUPLICATE_KEY: Final = 11000
 

@@ -5,7 +5,7 @@ ledger balances, however many transactions are under way. Each read takes a node
 one snapshot. See :mod:`crawlfleet.requests.mongo.documents` for what is counted.
 """
 
-# ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to fakes that do
+# ruff: noqa: ARG002  a count of what is there needs no clock; fakes do
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -36,10 +36,7 @@ class MongoTracking:
         self._shards = shards
 
     def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
-        """Get everything about one request, or None, by one look-up in the likeliest shard.
-
-        One look-up by primary key in the likeliest shard.
-        """
+        """Get everything about one request, or None, by its primary key in the likeliest shard."""
         mine = {"_id": request_id, "tenant": queue_key.tenant, "biz": queue_key.biz}
         with border():
             for shard in candidates(biz, request_id):

@@ -317,7 +317,7 @@ def _key(queue_key: QueueKey) -> str:
 SMALL: Final = 1_000_000
 #: How long building one may take.
 BUILD_SECONDS: Final = 15.0
-#: How long nobody tries again.
+#: How long it is not tried again.
 AGAIN: Final = timedelta(hours=1)
 
 _BY_HAND: Final = (
@@ -362,7 +362,7 @@ class MongoIndexing:
                     mine = not is_there and _claimed(attempts, collection.name, now)
                     many = collection.estimated_document_count() if mine else 0
             except StoreError:
-                away.add(shard.node)  # whoever needs it says so
+                away.add(shard.node)  # what needs it says so
                 continue
             self._settled[key] = None if is_there else now + AGAIN
             if not mine:

@@ -46,7 +46,7 @@ from crawlfleet.requests.routing import Shard, all_shards, live_shards
 #: Requests that are looked at where no index tells their priority.
 SCAN: Final = 10_000
 
-#: Pools of a shard that are told apart: there never are as many at once.
+#: Pools of a shard that are named: there never are as many at once.
 _MOST_POOLS: Final = 64
 _BAD_VALUE: Final = 2
 _OTHERS: Final = [level for level in range(LEVELS) if level != DEFAULT_PRIORITY]
@@ -234,7 +234,7 @@ class MongoRecovery:
         The TTL index removes a request only after the grace time, so that it can be counted first;
         change and count are one transaction. What was submitted singly is counted here too, and
         only then a changed TTL comes into force. Old generations are included: after an outage they
-        may hold what nobody has counted, which MongoDB leaves alone for ever.
+        may hold what was not counted, which MongoDB leaves alone for ever.
         """
         return sum(
             _answers(all_shards(biz), lambda shard: self._expire_shard(queue_key, biz, shard, now))

@@ -254,11 +254,11 @@ class _Settling:
 
 def _together(parts: Iterable[Settled]) -> Settled:
     lost: set[RequestId] = set()
-    buried: dict[RequestId, Dead] = {}
+    unstorable: dict[RequestId, Dead] = {}
     for part in parts:
         lost |= part.lost
-        buried |= part.buried
-    return Settled(lost, buried)
+        unstorable |= part.unstorable
+    return Settled(lost, unstorable)
 
 
 def _keyed(part: Iterable[Pair]) -> list[Record]:
@@ -354,7 +354,7 @@ class MongoStreaming:
         in any other way leaves none of these. Records with keys of their own stay whatever becomes
         of it.
 
-        One transaction that counts the part in the request, so that it meets whoever takes the
+        One transaction that counts the part in the request, so that it meets who takes the
         request away at the same moment. Keyed records are a part of it where they live on the same
         node, and are written before it where not.
 

@@ -197,7 +197,7 @@ _TTL: Final = BY_TIME
 #: have been there. See ``call`` in :mod:`crawlfleet.requests.mongo.documents`.
 _COUNTED: Final[Document] = {"call": {"$gte": 0}}
 #: Recovery removes the counters of old jobs, all of a job's at once (counting.forget_jobs). MongoDB
-#: removes them one by one, so it comes so much later: where a biz has gone, and no recovery looks.
+#: removes them one by one, so it comes so much later: where a biz has gone, and no recovery runs.
 _JOB_BACKSTOP: Final = timedelta(days=30)
 _INDEX_OPTIONS_CONFLICT: Final = 85
 _INDEX_KEY_SPECS_CONFLICT: Final = 86
@@ -310,7 +310,7 @@ class Shards:
         """Bring the biz's times to live into force, also where nothing is written any more.
 
         Only recovery may, once it has marked what has passed the new time unprocessed: a shorter
-        TTL lets MongoDB remove at once what nobody has counted as expired.
+        TTL lets MongoDB remove at once what was not counted as expired.
         """
         if self._lives.get((queue_key.tenant, queue_key.biz, shard)) == _lives(biz):
             return
@@ -330,7 +330,7 @@ class Shards:
 
         For recovery where there are pools, and for the first task that is bound for one: tasks are
         made of jobs, and nobody waits for them. Those who read do without until it is there
-        (requests.mongo.recovery); whoever has a large collection builds it by hand.
+        (requests.mongo.recovery); for a large collection it is built by hand.
         """
         key = (queue_key.tenant, queue_key.biz, shard, BY_POOL)
         if self._indexed.get(key, -inf) > time.monotonic():

@@ -14,13 +14,13 @@ No task is rewritten: a tick is kept as its time and the oldest ``created`` then
 weighs follows from the ticks after its creation. Inside one priority what came first is served
 first, and an older task weighs at least as much as a younger one, since each of its terms is at
 least as large; so only the head of each priority's list is ever judged: a pop costs eleven of
-these, however long the lists are. Ticks that nobody has noted are made up for at the next pop.
+these, however long the lists are. Ticks that were not noted are made up for at the next pop.
 Weights are kept as their logarithms to base 2: sums that every machine computes alike.
 
 **How long a task waits.** Let T be put into the queue at b: when it comes, or when it comes back
 with its old time, as its retry is due, its lease has ended or it was given back. What comes back is
 served next of its priority, so it may stand before older ones. Let D be the age at b of the oldest
-task that is not done by then: one that is queued, in somebody's hands, to come back, or lost and to
+task that is not done by then: one that is queued, leased, to come back, or lost and to
 be recovered. Whatever comes back after b is one of those, or was created later, so nothing that is
 queued from then on was created before ``b - D``.
 

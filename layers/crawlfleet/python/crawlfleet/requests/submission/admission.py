@@ -296,7 +296,7 @@ def retry_after(pressure: Pressure, limits: IntakeLimits, processed_per_second: 
 
 
 def _worked_off(requests: float, per_second: float) -> float:
-    if requests >= per_second * LONGEST_SECONDS:  # nobody works, for one
+    if requests >= per_second * LONGEST_SECONDS:  # no worker lives, for one
         return LONGEST_SECONDS
     return max(requests / per_second, SHORTEST_SECONDS)
 

@@ -150,7 +150,7 @@ class IdempotencyKeys:
         else:
             self._names[index] = name
 
-    def look(self, now: datetime) -> None:
+    def find(self, now: datetime) -> None:
         """Find the keys that are kept already.
 
         Raises:

@@ -121,7 +121,7 @@ class Submissions:
         queue_key, biz = biz_of(tree, tenant, biz_name)
         fields = ["" if single else f"requests[{index}]." for index in range(len(submissions))]
         keys = IdempotencyKeys(self.keys, self.store, queue_key, biz, submissions, fields, key)
-        keys.look(now)
+        keys.find(now)
         receipts: dict[int, Receipt] = {}
 
         admission = Admission(biz)
@@ -185,7 +185,7 @@ class Submissions:
                 return
             _, processed = self.queue.rates(queue_key, now)
         except StoreUnavailableError as error:
-            warn("taken without a look at the backlog", error)
+            warn("admitted without knowing the backlog", error)
             return
         raise BacklogFullError(
             refusal(queue_key.biz, pressure, limits, memory_ratio),

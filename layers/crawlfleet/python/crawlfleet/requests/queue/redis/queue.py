@@ -61,7 +61,7 @@ def read_canonical(lines: bytes) -> list[Entry] | None:
     return entries if spell(entries) == lines + b"\n" else None
 
 
-#: An account of phases that nobody adds to for this long is forgotten.
+#: An account of phases is forgotten when it was not added to for this long.
 PHASES_TTL_SECONDS: Final = 7 * 86_400
 
 _NO_DEPTH: Final = Depth(queued=0, leased=0, delayed=0, away=True)
@@ -453,7 +453,7 @@ def _depth(answer: list[object]) -> Depth:
 
 
 def _mapping(answer: object) -> dict[bytes, bytes]:
-    """Return a HASH as the driver hands it out; anything else is told apart where it is read."""
+    """Return a HASH as the driver hands it out; anything else is a fault where it is read."""
     if isinstance(answer, dict):
         return answer
     raise TypeError

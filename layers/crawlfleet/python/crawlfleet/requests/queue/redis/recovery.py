@@ -108,7 +108,7 @@ class RedisQueueRebuild:
         return whole(self._redis.again(_FILLED, (redis_keys(queue_key).filled,), nonce)) == 1
 
 
-#: Leases that one step looks at: about a millisecond of the server's time.
+#: Leases that one step reads: about a millisecond of the server's time.
 STEP: Final = 1_000
 
 _LIST_LEASES: Final = Script("requests/queue/redis/list_leases")
@@ -124,7 +124,7 @@ class RedisLeaseBook:
 
     Args:
         connection: The stage's Redis.
-        step: Leases that one step looks at.
+        step: Leases that one step reads.
     """
 
     def __init__(self, connection: RedisConnection, *, step: int = STEP) -> None:

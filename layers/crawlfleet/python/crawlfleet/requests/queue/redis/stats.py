@@ -41,7 +41,7 @@ class RedisQueueSampler:
     ) -> list[QueueWork]:
         """Count what lies ahead in each queue; each is of one moment.
 
-        In a queue whose node of a cluster is away nobody can do anything now.
+        In a queue whose node of a cluster is away nothing can be done now.
         """
         if not queues:
             return []
