@@ -21,7 +21,7 @@ ENV_TOOLS: Final = "LOCALSTACK_TOOLS"
 #: Built anew it takes about a minute on two idle cores; then nothing.
 _SETUP_SECONDS: Final = 600.0
 #: The journey of another run takes half of it.
-_TURN_SECONDS: Final = 600.0
+_LOCK_SECONDS: Final = 600.0
 _START_SECONDS: Final = 150.0
 _STOP_SECONDS: Final = 60.0
 _SCRIPTS: Final = ("setup.sh", "start.sh", "stop.sh", "env.sh")
@@ -60,7 +60,7 @@ class Tools:
         folder: Path,
         logs: Path,
         environ: Mapping[str, str],
-        patience_seconds: float = _TURN_SECONDS,
+        patience_seconds: float = _LOCK_SECONDS,
     ) -> None:
         self._folder = folder
         self._patience = patience_seconds
@@ -73,7 +73,7 @@ class Tools:
             "LS_JAIL": environ.get("LS_JAIL", "1" if os.geteuid() == 0 else "0"),
         }
         self._started = False
-        self._turn: IO[str] | None = None
+        self._lock_file: IO[str] | None = None
 
     #: Where functions find what runs on this machine: they share its network.
     address = LOOPBACK
@@ -109,9 +109,9 @@ class Tools:
         if self._started:
             self._run("stop.sh", _STOP_SECONDS, f"End the process in {self._home / 'pid'}.")
             self._started = False
-        if self._turn is not None:
-            self._turn.close()
-            self._turn = None
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
 
     def environment(self) -> dict[str, str]:
         """Return what ``env.sh`` makes of the environment: AWS's SDKs and CDK then find it."""
@@ -134,11 +134,11 @@ class Tools:
     def _acquire_lock(self) -> None:
         """Wait until no other run of ours uses the same folder; the lock goes with its process."""
         self._home.mkdir(parents=True, exist_ok=True)
-        turn = (self._home / "in-use.lock").open("w")
+        lock_file = (self._home / "in-use.lock").open("w")
 
         def is_ours() -> bool:
             try:
-                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
             return True
@@ -151,9 +151,9 @@ class Tools:
                 "Try again, or set LS_HOME to another folder, and a second one is built there.",
             )
         except BaseException:
-            turn.close()
+            lock_file.close()
             raise
-        self._turn = turn
+        self._lock_file = lock_file
 
     def _running(self) -> int | None:
         try:

@@ -15,20 +15,20 @@ class MemoryIncidentBook:
         self._present: dict[str, Incident] = {}
         self._past: dict[str, Incident] = {}
         self._desk = Desk()
-        self._turn: tuple[str, datetime] | None = None
+        self._holder: tuple[str, datetime] | None = None
         self._lock = threading.Lock()
 
     def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
         with self._lock:
-            if self._turn is not None and self._turn[0] != by and self._turn[1] > now:
+            if self._holder is not None and self._holder[0] != by and self._holder[1] > now:
                 return False
-            self._turn = by, now + term
+            self._holder = by, now + term
             return True
 
     def release_lock(self, by: str) -> None:
         with self._lock:
-            if self._turn is not None and self._turn[0] == by:
-                self._turn = None
+            if self._holder is not None and self._holder[0] == by:
+                self._holder = None
 
     def read(self) -> Book:
         with self._lock:

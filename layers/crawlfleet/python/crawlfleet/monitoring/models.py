@@ -34,11 +34,11 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
             nothing was asked.
         throttled: Whether the host is left alone now, or was and is not trusted again yet.
         backing_off_until: Until when it is left alone; None if it is not.
-        strain: How many strained answers in a row count.
+        strain: How many overloaded answers in a row count.
         interval_seconds: The time between two host slots by adaption alone; 0 for none.
         running: Downloads under way there now.
         parked: Requests that wait for it, of the queues that were looked at.
-        met_by: A tenant that has met it with strain or failures lately, if it is one of those that
+        met_by: A tenant that met overload or failures there lately, if it is one of those that
             are asked for that: for sharing the places, and shown to no one.
     """
 

@@ -2,7 +2,7 @@
 
 In rounds, each of which blocks in a thread: it reaps workers that died and has them replaced, asks
 whether it is one too many, recovers what is lost, ends cancelled jobs and awards those that wait
-when it is its turn, makes tasks of jobs, dispatches seeds, and stores the items of the data queue.
+when it gets the lock, makes tasks of jobs, dispatches seeds, stores the items of the data queue.
 A pool that takes bound work alone leaves recovery, seeds and items to the usual workers: what they
 make is theirs to do.
 """
@@ -160,7 +160,7 @@ class BackgroundTasks:
             self._others, self._floor = reply.others, reply.floor
 
     def recover(self) -> None:
-        """Bring back what is lost, if it is this worker's turn to."""
+        """Bring back what is lost, if this worker gets the lock."""
         services = self._services
         if self.are_shared:
             with self._recovering:
@@ -168,7 +168,7 @@ class BackgroundTasks:
                 services.recovery.recover(tree, self._id, services.clock(), left)
 
     def advance(self) -> None:
-        """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
+        """Make tasks of jobs, and end those that have none open, if this worker gets the lock."""
         services, left = self._services, self._time_left(self._pauses.advance_round)
         with self._advancing:
             if left() > 0:
@@ -191,14 +191,14 @@ class BackgroundTasks:
             self._report.items += self._drainer.drain(self._services.config.current())
 
     def cancel(self) -> None:
-        """Go on with the jobs that are being cancelled, if it is this worker's turn to."""
+        """Go on with the jobs that are being cancelled, if this worker gets the lock."""
         services, left = self._services, self._time_left(ROUND_SECONDS)
         if not self._ending:
             tree, detector = services.config.current(), services.recovery.detector
             services.cancelling.run_round(detector, tree, self._id, services.clock(), left)
 
     def award(self) -> None:
-        """Give jobs that wait to workers that applied, if it is this worker's turn to."""
+        """Give jobs that wait to workers that applied, if this worker gets the lock."""
         services, now = self._services, self._now()
         tree = services.config.current()
         # Where jobs wait for nobody there is next to nothing to do.
