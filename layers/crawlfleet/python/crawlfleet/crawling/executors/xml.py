@@ -139,7 +139,7 @@ _AMPERSAND: Final = re.compile(
     rb"&(?:(#[0-9]{1,7};|#x[0-9A-Fa-f]{1,6};)|([A-Za-z][A-Za-z0-9]{1,31});)?"
 )
 _LONGEST_ENTITY: Final = 34
-#: Ampersands of a document that are looked at; what follows stays as it is. They take a second.
+#: Ampersands of a document that are mended; what follows stays as it is. They take a second.
 AMPERSANDS_MAX: Final = 2_000_000
 
 
@@ -239,7 +239,7 @@ def elements(
 ) -> Iterator[_Element]:
     """Read the wanted elements, each complete, and gone when the next one is asked for.
 
-    Inside of a wanted element no other one is looked for. With ``mend`` bare ampersands are read as
+    Inside of a wanted element no other one is searched. With ``mend`` bare ampersands are read as
     what they mean (:func:`mended`).
 
     Raises:

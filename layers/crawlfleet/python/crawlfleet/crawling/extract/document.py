@@ -172,7 +172,7 @@ def _directives(text: str) -> set[str]:
     return {part.strip().lower() for part in text.split(",")}
 
 
-#: Bytes of a page whose main text is looked for, and what a byte of it costs in units.
+#: Bytes of a page whose main text is extracted, and what a byte of it costs in units.
 MAIN_TEXT_BYTES_MAX: Final = 5_000_000
 _BYTE_UNITS: Final = 10
 #: What readers wrote below an article is not in it.

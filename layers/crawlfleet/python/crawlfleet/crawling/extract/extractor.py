@@ -36,7 +36,7 @@ def _now() -> datetime:
 
 
 class RuleExtractor:
-    """Applies rules (``ports.Extractor``). ``clock`` answers the fact ``fetched_at``.
+    """Applies rules. ``clock`` answers the fact ``fetched_at``.
 
     A page may cost ``cpu_seconds``; ``rules_kept`` rules stay compiled. Safe to share
     between threads.

@@ -41,7 +41,7 @@ Found = Callable[["Document"], Iterable[tuple[object, bool]]]
 #: How many links are not followed, by reason.
 Refusals = dict[str, int]
 
-#: Candidates of one page that are looked at.
+#: Candidates of one page that are judged.
 CANDIDATES_MAX: Final = 10_000
 #: Bytes of JSON that a link takes along of its page; each request carries them.
 META_BYTES_MAX: Final = 2_000

@@ -67,7 +67,7 @@ class JsonPathQuery(Query):
 
 
 class _MeteredMatch(JSONPathMatch):
-    """Charges every node that is looked at, and keeps no path to it."""
+    """Charges every node that is visited, and keeps no path to it."""
 
     __slots__ = ()
 

@@ -18,7 +18,7 @@ UNITS_MAX: Final = 300_000_000
 #: Units of reading the fields of one context, and of one match beside what finding it costs.
 CONTEXT_UNITS: Final = 1_000
 MATCH_UNITS: Final = 100
-#: CPU seconds a page may cost, looked at between engine calls.
+#: CPU seconds a page may cost, checked between engine calls.
 CPU_SECONDS_MAX: Final = 10.0
 #: Levels of nested fields, ``fields`` of the rule being the first.
 LEVELS_MAX: Final = 8

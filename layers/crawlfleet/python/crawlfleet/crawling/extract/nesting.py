@@ -145,7 +145,7 @@ REBUILT_MAX: Final = 1_000_000
 #: Open elements over all tags: a parser may look at all of them for each tag.
 WORK_MAX: Final = 800_000_000
 
-#: How far up the open elements it is looked for one that a start tag ends.
+#: How far up the open elements the one that a start tag ends is searched.
 _LOOK_BACK: Final = 100
 
 _SPACE: Final = rb"[\t\n\f\r ]"

@@ -19,7 +19,7 @@ from crawlfleet.config.documents.rule import Structured
 from crawlfleet.crawling.extract.casts import parse_json
 from crawlfleet.crawling.extract.limits import Meter, UnreadableError
 
-#: Bytes of a page that is looked at.
+#: Bytes of a page that is read.
 PAGE_BYTES_MAX: Final = 5_000_000
 #: Things of one kind on a page.
 THINGS_MAX: Final = 2_000
@@ -75,7 +75,7 @@ def structured_of(
     found = [storable for thing in things if (storable := _storable(thing)) is not None]
     meter.tick()
     if len(found) > THINGS_MAX:
-        raise UnreadableError(f"the page tells of more than {THINGS_MAX:,} things")
+        raise UnreadableError(f"the page has more than {THINGS_MAX:,} things")
     return found
 
 
@@ -131,7 +131,7 @@ def _microdata(tree: html.HtmlElement, meter: Meter, base: Callable[[], str]) ->
         try:
             found = extruct.extract(tree, base_url=base_url, syntaxes=["microdata"], uniform=True)
         except (ValueError, RecursionError, etree.LxmlError):
-            continue  # without a base extruct does not look into links, of which one is broken
+            continue  # without a base extruct does not read links, of which one is broken
         things: list[Any] = found["microdata"]
         return things
     return []
@@ -140,7 +140,7 @@ def _microdata(tree: html.HtmlElement, meter: Meter, base: Callable[[], str]) ->
 def _guard_microdata(tree: html.HtmlElement, meter: Meter) -> None:
     items, properties = _ITEMS(tree), _PROPERTIES(tree)
     if len(items) > THINGS_MAX:
-        raise UnreadableError(f"the page tells of more than {THINGS_MAX:,} things")
+        raise UnreadableError(f"the page has more than {THINGS_MAX:,} things")
     if sum(len((item.get("itemref") or "").split()) for item in items) > REFERENCES_MAX:
         raise UnreadableError(f"the page's microdata has more than {REFERENCES_MAX} references")
     copied = compared = 0.0

@@ -82,7 +82,7 @@ Together = Callable[[list[str], "Meter"], list[str]]
 _CHARACTER_UNITS: Final = 0.5
 _TEXT_UNITS: Final = 200
 _HTML_CHARACTER_UNITS: Final = 10
-#: A number is looked for in so many characters, and is no longer than that.
+#: A number is searched in so many characters, and is no longer than that.
 _NUMBER_WITHIN: Final = 1_000
 _PARAMETERS_MAX: Final = 1_000
 

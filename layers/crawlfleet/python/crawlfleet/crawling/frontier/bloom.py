@@ -2,7 +2,7 @@
 
 A filter grows by layers. A few thousand keys need a few kilobytes; every further layer holds
 sixteen times as many, and together they hold what is expected; layers as large as all before them
-follow if more comes. A key is looked for in every layer in use, so their errors add up: each layer
+follow if more comes. A key is looked up in every layer in use, so their errors add up: each layer
 may err as often as its share of the keys says, which costs the fewest bits (the sum of the shares'
 logarithms is smallest), and a tenth of the whole is kept back for the layers beyond.
 

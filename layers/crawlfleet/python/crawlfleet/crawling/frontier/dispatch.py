@@ -243,15 +243,19 @@ class SeedDispatcher(Frontier):
 
 
 def _store(
-    ports: Submissions, queue_key: QueueKey, biz: Biz, requests: Sequence[Request], now: datetime
+    submissions: Submissions,
+    queue_key: QueueKey,
+    biz: Biz,
+    requests: Sequence[Request],
+    now: datetime,
 ) -> list[Receipt]:
     """Store the rule versions, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:
         if reader := biz.reader(name):
-            ports.rules.keep_version(queue_key, name, reader)
+            submissions.rules.keep_version(queue_key, name, reader)
     ids = frozenset(request.id for request in requests)
     try:
-        return ports.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)
+        return submissions.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)
     except StoreError as error:
         if error.retryable:
             raise
@@ -259,7 +263,9 @@ def _store(
             return [Refused(error)]
         # Not one was stored, and of one another try will not help: is it so with each?
         return [
-            receipt for one in requests for receipt in _store(ports, queue_key, biz, [one], now)
+            receipt
+            for one in requests
+            for receipt in _store(submissions, queue_key, biz, [one], now)
         ]
 
 

@@ -222,7 +222,7 @@ def wire_of(item: Item) -> bytes:
     plain = msgspec.structs.replace(item, fields=normalised(item.fields))
     try:
         wire = _encode(plain)
-        # The types above are not looked at when an item is made.
+        # The types above are not checked when an item is made.
         _decoder.decode(wire)
     except (msgspec.ValidationError, UnicodeEncodeError, TypeError) as error:
         raise InvalidRequestError.of("item", str(error)[:200]) from error

@@ -191,7 +191,7 @@ class DataProcessor:
         for queued in taken:
             if queued.attempt > MOST_ATTEMPTS:
                 batch.dropped.append(
-                    (queued, f"was handed out {MOST_ATTEMPTS} times and never stored")
+                    (queued, f"was leased {MOST_ATTEMPTS} times and never stored")
                 )
                 continue
             try:

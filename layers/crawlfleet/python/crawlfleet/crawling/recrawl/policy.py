@@ -209,7 +209,7 @@ def next_visit(
         body: The request that has read it.
         status: The answer's. 304 says that nothing has changed, and spares a download.
         validators: The answer's. With 304 a site may leave them out, and the former stand.
-        content: The hash of what was read; not looked at with 304.
+        content: The hash of what was read; not read with 304.
         now: When it was read.
     """
     now = from_ms(to_ms(now))

@@ -120,7 +120,7 @@ class Recrawl:
 
 
 def _bodies(
-    ports: Submissions, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
+    submissions: Submissions, queue_key: QueueKey, biz: Biz, visits: Sequence[Visit]
 ) -> dict[str, Body]:
     """Make the pages' requests, by key; their rule versions are stored as they are now."""
     admission = Admission(biz)
@@ -134,7 +134,7 @@ def _bodies(
             refused.append(InvalidRequestError(body))
     for name in admission.rules:
         if (reader := biz.reader(name)) is not None:
-            ports.rules.keep_version(queue_key, name, reader)
+            submissions.rules.keep_version(queue_key, name, reader)
     if refused:
         what = f"{len(refused)} known pages of {queue_key.biz} are not read again"
         warn(what, refused[0])
@@ -142,12 +142,16 @@ def _bodies(
 
 
 def _store(
-    ports: Submissions, queue_key: QueueKey, biz: Biz, bodies: Mapping[str, Body], now: datetime
+    submissions: Submissions,
+    queue_key: QueueKey,
+    biz: Biz,
+    bodies: Mapping[str, Body],
+    now: datetime,
 ) -> set[str]:
     """Persist and queue; return the keys of the pages whose requests are stored."""
     if not bodies:
         return set()
-    ids = ports.ids.take(queue_key, biz.id_kind, len(bodies))
+    ids = submissions.ids.take(queue_key, biz.id_kind, len(bodies))
     queued_at = from_ms(to_ms(now))
     requests = [
         Request(
@@ -160,7 +164,7 @@ def _store(
         )
         for an_id, body in zip(ids, bodies.values(), strict=True)
     ]
-    receipts = ports.persist_and_enqueue(queue_key, biz, requests, now)
+    receipts = submissions.persist_and_enqueue(queue_key, biz, requests, now)
     for receipt in receipts:
         if isinstance(receipt, Refused):
             warn(f"due pages of {queue_key.biz} come again", receipt.error)
@@ -222,7 +226,7 @@ def seen(
 ) -> Visit | None:
     """Make the visit that ends with this page; None where re-crawling has been switched off.
 
-    ``content`` is what crawling.recrawl.policy makes of the page, and not looked at for a 304. The
+    ``content`` is what crawling.recrawl.policy makes of the page, and not read for a 304. The
     visit is to be kept once the records are: a page whose records are lost must not count as read.
     """
     if biz.recrawl is None:

@@ -232,11 +232,11 @@ def _errors(rule: Rule, biz: Biz, check: ReaderCheck) -> list[Problem]:
 
 
 def _leased(
-    queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, ports: TrialRunner
+    queue_key: QueueKey, biz: Biz, question: Question, reader: Rule | Spider, runner: TrialRunner
 ) -> LeasedRequest:
     """Make the request that this page would be; nobody stores it."""
     url = question.url or (question.page.url if question.page is not None else "")
-    now = ports.clock()
+    now = runner.clock()
     body = Body(url=url, rule=question.name, rule_version=reader.version, depth=question.depth)
     request = Request(id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body)
     entry = Entry(0, queue_key.biz, to_ms(now))

@@ -55,7 +55,7 @@ _OF_JOB: Final = IndexModel(
     partialFilterExpression={"state": {"$lte": HANDED}, "job": {"$exists": True}},
 )
 MOST_TO_INDEX: Final = 100_000
-#: Without it so many open seeds are looked through, and no more.
+#: Without it so many open seeds are searched, and no more.
 MOST_LOOKED_THROUGH: Final = 10_000
 _BAD_VALUE: Final = 2
 _DUPLICATE_KEY: Final = 11000

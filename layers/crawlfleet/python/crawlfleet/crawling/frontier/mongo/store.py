@@ -52,7 +52,7 @@ class MongoSeeds:
     Args:
         nodes: Where seeds are.
         most_to_index: Seeds of a collection for which an index by job is built in passing.
-        most_looked_through: Open seeds that are looked through where there is none.
+        most_looked_through: Open seeds that are searched where there is none.
     """
 
     def __init__(
