@@ -215,7 +215,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``rule`` names a rule or a spider of the biz, and ``rule_version`` freezes it: a later edit does
     not change work already accepted. ``depth`` counts links from where the crawl began; ``seed`` is
-    the seed that was handed out as this request, as ``segment/key``.
+    the seed that was dispatched as this request, as ``segment/key``.
     """
 
     url: str

@@ -190,9 +190,7 @@ class DataProcessor:
             self.queue.give_back(queue_key, token, [queued.id for queued in leased[len(taken) :]])
         for queued in taken:
             if queued.attempt > MOST_ATTEMPTS:
-                batch.dropped.append(
-                    (queued, f"was leased {MOST_ATTEMPTS} times and never stored")
-                )
+                batch.dropped.append((queued, f"was leased {MOST_ATTEMPTS} times and never stored"))
                 continue
             try:
                 item = item_of(queued.data)

@@ -20,7 +20,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:items``                 HASH    no    id -> item of the data queue, as JSON
 ``cf:{tenant:biz}:item_queue``            LIST    no    ids of items, newest first, served last
 ``cf:{tenant:biz}:item_leases``           ZSET    no    ``token:id`` by the lease's end, epoch ms
-``cf:{tenant:biz}:item_tries``            HASH    no    id -> how often the item was handed out
+``cf:{tenant:biz}:item_tries``            HASH    no    id -> how often the item was leased
 ``cf:{tenant:biz}:item_bytes``            STRING  no    bytes of all items
 ``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
 ``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
