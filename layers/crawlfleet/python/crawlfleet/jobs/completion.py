@@ -202,9 +202,6 @@ class JobRounds:
 
         Where the ledger of a biz cannot be read its other jobs wait as well, so that a timeout
         costs a round once. A tenant that has had ``SHARE`` of a round goes on after the others.
-
-        Raises:
-            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
         """
         ended = 0
         away: dict[tuple[str, str], str] = {}
@@ -276,11 +273,7 @@ class JobRounds:
         return False
 
     def end_orphaned_jobs(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
-        """End the jobs whose biz has been missing for ``KEPT``; return how many.
-
-        Raises:
-            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
-        """
+        """End the jobs whose biz has been missing for ``KEPT``; return how many."""
         ended = 0
         for tenant, biz in self.orphaned.bizs():
             if time_left() <= 0:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from crawlfleet.scrapy.scheduler import Scheduler
     from crawlfleet.scrapy.spiders import RedisCrawlSpider, RedisMixin, RedisSpider
 
-
 __all__ = [
     "Addon",
     "DupeFilter",

@@ -23,20 +23,12 @@ if TYPE_CHECKING:
 
 
 class Loop(Protocol):
-    """A function that is called periodically while the loop runs."""
+    """A function that is called every ``interval`` seconds while the loop runs."""
 
     @property
-    def running(self) -> bool:
-        """Whether it is started."""
-        ...
-
-    def start(self, interval: float, now: bool = True) -> object:
-        """Call the function every ``interval`` seconds."""
-        ...
-
-    def stop(self) -> object:
-        """Stop calling it."""
-        ...
+    def running(self) -> bool: ...  # noqa: D102
+    def start(self, interval: float, now: bool = True) -> object: ...  # noqa: D102
+    def stop(self) -> object: ...  # noqa: D102
 
 
 def looping(function: Callable[[], object]) -> Loop:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-
 #: Bytes of a mark. Two of 2**32 different pages are taken for one with a probability of 2**-65.
 MARK_BYTES: Final = 16
 
@@ -62,7 +61,6 @@ FINGERPRINTERS: Final[Mapping[str, Callable[["Request"], bytes]]] = {
     "scrapy-2.6": Legacy26Fingerprinter().fingerprint,
     "scrapy": scrapy_fingerprint,
 }
-
 _log = logging.getLogger(__name__)
 
 

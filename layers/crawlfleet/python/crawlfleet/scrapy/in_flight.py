@@ -11,8 +11,6 @@ from crawlfleet.scrapy.redis import Marks, Pushed, RedisCrawl, Taken
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
-
-
 _log = logging.getLogger(__name__)
 
 #: Requests that are sent at once, unless the engine asks for work before.

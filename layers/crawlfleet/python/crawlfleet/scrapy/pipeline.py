@@ -32,8 +32,6 @@ from crawlfleet.scrapy.engine import session_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-
-
 _log = logging.getLogger(__name__)
 
 #: Items that are sent at once, or all that wait once the oldest has waited this long.

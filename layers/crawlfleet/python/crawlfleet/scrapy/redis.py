@@ -273,23 +273,12 @@ class RedisCrawl:
         keys = self.keys
         queued: list[bool] = []
         for part in _parts(requests):
-            arguments = [
-                argument
-                for each in part
-                for argument in (
-                    each.marks,
-                    each.mark,
-                    -each.priority,
-                    _KIND[each.start] + each.content,
-                )
-            ]
-            answer = text(
-                self._redis.again(
-                    _PUSH,
-                    (keys.queue, keys.requests, keys.seen, keys.starts, keys.serial),
-                    *(self._order, *arguments),
-                )
-            )
+            arguments: list[str | bytes | int] = [self._order]
+            for each in part:
+                content = _KIND[each.start] + each.content
+                arguments += [each.marks, each.mark, -each.priority, content]
+            touched = (keys.queue, keys.requests, keys.seen, keys.starts, keys.serial)
+            answer = text(self._redis.again(_PUSH, touched, *arguments))
             if len(answer) != len(part):
                 raise nonsense()
             queued += [each == ord("1") for each in answer]
@@ -341,13 +330,10 @@ class RedisCrawl:
         )
         if len(answer) % 3 != 1:
             raise nonsense()
-        taken = [
-            Taken(
-                text(answer[at]).decode(), content[:1] == b"s", content[1:], whole(answer[at + 1])
-            )
-            for at in range(1, len(answer), 3)
-            for content in (text(answer[at + 2]),)
-        ]
+        taken = []
+        for at in range(1, len(answer), 3):
+            id_, deaths, content = text(answer[at]), whole(answer[at + 1]), text(answer[at + 2])
+            taken.append(Taken(id_.decode(), content[:1] == b"s", content[1:], deaths))
         return taken, whole(answer[0])
 
     def renew(self, ids: Sequence[str]) -> set[str]:

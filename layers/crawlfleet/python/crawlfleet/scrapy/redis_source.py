@@ -383,9 +383,7 @@ def _read(raw: bytes) -> dict[str, Any] | Unread:
         if not isinstance(value, Mapping):
             return Unread(why="is no request")
         return fields_of_dict(value)
-    except UnreadablePickleError as error:
-        return Unread(why=str(error))
-    except NotPortableError as error:
+    except (UnreadablePickleError, NotPortableError) as error:
         return Unread(why=str(error))
     except (ValueError, RecursionError):
         return Unread(why="is neither a pickle nor JSON")

@@ -34,8 +34,6 @@ from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Taken, url_in
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-
-
 _log = logging.getLogger(__name__)
 
 #: Between two checks of leases, waiting requests and a queue that others may have filled.

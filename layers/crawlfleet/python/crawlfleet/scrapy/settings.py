@@ -22,8 +22,6 @@ from crawlfleet.scrapy.redis import ATTEMPTS, Forget, Order
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
-
-
 _log = logging.getLogger(__name__)
 
 #: Loggers of what Scrapy did not catch, and of what failed while it closed.
@@ -32,19 +30,10 @@ _CLOSING: Final = ("scrapy.core.engine", "scrapy.utils.signal")
 
 #: Every setting of ours; :mod:`crawlfleet.scrapy.settings` says what they mean.
 SETTINGS: Final = (
-    "CRAWLFLEET_ATTEMPTS",
-    "CRAWLFLEET_BATCH",
-    "CRAWLFLEET_BIZ",
-    "CRAWLFLEET_CRAWL",
-    "CRAWLFLEET_LEASE_SECONDS",
-    "CRAWLFLEET_MAX_REQUEST_BYTES",
-    "CRAWLFLEET_ORDER",
-    "CRAWLFLEET_QUEUE",
-    "CRAWLFLEET_REDIS_PASSWORD",
-    "CRAWLFLEET_REDIS_URL",
-    "CRAWLFLEET_RULE",
-    "CRAWLFLEET_START_ONCE",
-    "CRAWLFLEET_TENANT",
+    *("CRAWLFLEET_ATTEMPTS", "CRAWLFLEET_BATCH", "CRAWLFLEET_BIZ", "CRAWLFLEET_CRAWL"),
+    *("CRAWLFLEET_LEASE_SECONDS", "CRAWLFLEET_MAX_REQUEST_BYTES", "CRAWLFLEET_ORDER"),
+    *("CRAWLFLEET_QUEUE", "CRAWLFLEET_REDIS_PASSWORD", "CRAWLFLEET_REDIS_URL"),
+    *("CRAWLFLEET_RULE", "CRAWLFLEET_START_ONCE", "CRAWLFLEET_TENANT"),
 )
 _OURS: Final = "CRAWLFLEET_"
 

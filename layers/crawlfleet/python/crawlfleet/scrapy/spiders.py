@@ -22,7 +22,6 @@ from scrapy.spiders import CrawlSpider, Spider
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-
 #: Fields of a JSON object that are of its request; the others are a form, which it sends.
 _OF_THE_REQUEST: Final = frozenset(
     {"method", "meta", "headers", "body", "cookies", "priority", "cb_kwargs", "dont_filter"}
