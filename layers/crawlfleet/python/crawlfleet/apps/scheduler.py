@@ -209,11 +209,7 @@ class Scheduler:
             # Before tasks are made: those of what waits for nobody any more are among them.
             self._award(tree, name, time_left, done)
         with faults.within(TickPart.JOBS, "jobs could not go on"):
-            until = time.monotonic() + JOBS_SECONDS
-
-            def left() -> float:
-                return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
-
+            left = _bounded(JOBS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
             advanced = self._advancing.advance(tree, name, self._parts.now, left)
             done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
@@ -247,22 +243,14 @@ class Scheduler:
         return done
 
     def _cancel(self, tree: Tree, name: str, time_left: Callable[[], float]) -> int:
-        ends_at = time.monotonic() + ROUND_SECONDS
-
-        def left() -> float:
-            return min(time_left(), ends_at - time.monotonic())
-
+        left = _bounded(ROUND_SECONDS, time_left)
         detector = self._recovery.detector
         return self._cancelling.run_round(detector, tree, name, self._parts.now(), left)
 
     def _award(
         self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
     ) -> None:
-        until = time.monotonic() + AWARD_SECONDS
-
-        def left() -> float:
-            return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
-
+        left = _bounded(AWARD_SECONDS, time_left, JOBS_MARGIN_SECONDS)
         if tree.stage.bidding is not None or self._awarding.jobs.placing(1):
             awarded = self._awarding.run_round(tree, name, self._clock, left)
             done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
@@ -277,6 +265,14 @@ class Scheduler:
 
     def _announce(self, began: float) -> None:
         self._reporting.report(self._faults.counts, time.monotonic() - began, self._parts.now())
+
+
+def _bounded(
+    seconds: float, time_left: Callable[[], float], margin: float = 0.0
+) -> Callable[[], float]:
+    """Return what tells the time left of a part that may take so many ``seconds``."""
+    until = time.monotonic() + seconds
+    return lambda: min(until - time.monotonic(), time_left() - margin)
 
 
 def _reported(found: Mapping[str, Scaled]) -> dict[str, int]:

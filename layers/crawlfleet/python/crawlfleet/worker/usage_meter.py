@@ -153,10 +153,8 @@ class UsageMeter:
         if self._read_at is None:
             return
         count, now = travelled(page), self._steady()
-        run = (
-            self._others if job is None else self._runs.get((queue_key.tenant, queue_key.biz, job))
-        )
-        run = self._others if run is None else run
+        key = queue_key.tenant, queue_key.biz, job or ""  # no job has an empty name
+        run = self._runs.get(key, self._others)
         run.moved += count
         if run is not self._others:
             last = int(now)
