@@ -38,7 +38,7 @@ Reason = Annotated[
     str, Meta(min_length=1, max_length=255, extra_json_schema={"enum": list(REASONS)})
 ]
 Moment = Annotated[str, Meta(max_length=40)]
-M = TypeVar("M", "ReplaysInput", "PurgesInput")
+M = TypeVar("M", bound="PurgesInput")
 
 
 class FilterInput(
@@ -68,19 +68,6 @@ class ReplayInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     rule: Literal["frozen", "current"] = "frozen"
 
 
-class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selection of dead letters to replay. All of them are ``all``, not an empty filter.
-
-    ``cursor`` is that of the answer before, where a call did not come to the end.
-    """
-
-    filter: FilterInput = FilterInput()
-    all: bool = False
-    rule: Literal["frozen", "current"] = "frozen"
-    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
-    cursor: Annotated[str, Meta(max_length=200)] | None = None
-
-
 class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Selection of dead letters to remove. All of them are ``all``, not an empty filter.
 
@@ -91,6 +78,12 @@ class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     all: bool = False
     limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
     cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class ReplaysInput(PurgesInput, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Selection of dead letters to replay, like that of those to remove, and their rule."""
+
+    rule: Literal["frozen", "current"] = "frozen"
 
 
 def filter_in(query: Mapping[str, str]) -> DeadLetterFilter:

@@ -38,7 +38,7 @@ class SubmittedView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The answer to one page: it is persisted under this id.
 
     ``repeated`` says that it was before, under the same key or client id; ``state`` is left out
-    then: it is not looked up.
+    then: it is not read.
     """
 
     id: str

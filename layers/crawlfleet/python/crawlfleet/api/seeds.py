@@ -123,7 +123,7 @@ def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedSelection | None]:
     """Read which seeds are changed; the filter is None where they are named.
 
     Raises:
-        InvalidRequestError: they are said in no way, or in two: nobody changes all by a typo.
+        InvalidRequestError: none are named, or in two ways: a typo must not change all.
     """
     given = inputs.read(body, SeedsChangeInput)
     ways = bool(given.seeds) + (given.filter != SeedFilterInput()) + given.all

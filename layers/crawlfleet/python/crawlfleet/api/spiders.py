@@ -31,7 +31,7 @@ class SpiderView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``content`` differs for every different content. Of one of the configuration it is all that
     there is of a version; its ``executor`` is null where it is a rule. Of a kept one ``version``
-    counts from 1, ``places`` are those that whoever starts a job of it has to fill, and ``tasks``
+    counts from 1, ``places`` are those that the start of a job has to fill, and ``tasks``
     how many a job has.
     """
 

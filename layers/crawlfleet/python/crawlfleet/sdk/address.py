@@ -3,7 +3,7 @@
 The local cloud writes ``.crawlfleet/local.json`` with ``api_url`` and ``api_key``; it is found in
 the working directory or above it, or in the folder that ``CRAWLFLEET_STATE`` names. The key of that
 file goes to the address of that file only, and the address must be this machine's, so that a file
-left lying about leads nobody elsewhere.
+left lying about leads to no other machine.
 """
 
 import ipaddress

@@ -122,9 +122,9 @@ class Pages(Generic[ItemT]):
 
     ``cursor`` is where to take up again, for a later process too: give it to the same method. It
     moves on only when the next item after a page is asked for, so that what was read but perhaps
-    not yet kept is read again rather than lost; ids are stable, so repeats can be told.
+    not yet kept is read again rather than lost; ids are stable, so repeats are recognised.
 
-    ``identity`` tells what was seen already, of the last ``remembered`` items; ``bare_pages`` in a
+    ``identity`` recognises repeats among the last ``remembered`` items; ``bare_pages`` in a
     row that bring nothing new though there is said to be more are an error. With ``follow`` the
     iterator does not end: having caught up it polls, at a growing interval that starts anew
     with each new item.

@@ -163,7 +163,7 @@ class RequestCalls(Calls):
     def explain_url(self, biz: str, url: str, *, rule: str | None = None) -> UrlExplanation:
         """Explain why a URL was or was not crawled: its seeds, their last request, its page.
 
-        ``rule`` looks for what is of that rule or spider alone.
+        ``rule`` limits it to that rule or spider.
         """
         params = parameters(url=url, rule=rule)
         return self._get(path_of(biz, "explain"), UrlExplanation, params)

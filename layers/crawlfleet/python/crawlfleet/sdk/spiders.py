@@ -20,7 +20,7 @@ Values: TypeAlias = Iterable[str] | range
 class Spider(msgspec.Struct, frozen=True, kw_only=True):
     """A spider: one that is ``kept``, or what the biz document has (``configuration``).
 
-    ``start`` is what its jobs crawl, as it was put; ``places`` are those that whoever starts a job
+    ``start`` is what its jobs crawl, as it was put; ``places`` are those that the start of a job
     fills, ``tasks`` how many a job has. ``content`` differs for every different content. A rule
     has no ``executor``.
     """
@@ -114,7 +114,7 @@ class SpiderCalls(Calls):
             )
 
         Either ``urls``, or a ``pattern`` with places in braces and the ``values`` that go into
-        them; a place without values is filled by whoever starts a job. ``link`` says what a
+        them; a place without values is filled when a job is started. ``link`` says what a
         link to the site must be like: ``test_url``, ``seconds_below``,
         ``bytes_per_second_above``.
 

@@ -15,7 +15,7 @@ class SubmissionAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """An accepted entry, or the problem that kept it from being stored.
 
     ``repeated``: it was stored before, under the same key or client id. ``state`` is left out then:
-    it is not looked up.
+    it is not read.
     """
 
     id: str | None = None
