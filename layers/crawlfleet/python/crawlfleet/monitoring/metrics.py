@@ -69,7 +69,7 @@ _UNITS: Final = {
 
 
 class Emitted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was emitted before: seconds before ``until``, of these bizs and hosts.
+    """The seconds before ``until`` that were emitted, of these bizs and hosts.
 
     Of queues whose counts could not be read then, ``behind`` has up to where they are told.
     """

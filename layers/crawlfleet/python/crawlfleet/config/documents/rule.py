@@ -56,7 +56,7 @@ class Replace(Document, frozen=True, kw_only=True):
 
 
 class NumberMarks(Document, frozen=True, kw_only=True):
-    """How a number is written: the mark before its fraction and the one between thousands.
+    """The marks of a number: the one before its fraction and the one between thousands.
 
     A space as ``thousands`` stands for every kind of space.
     """
@@ -120,7 +120,7 @@ Name = Annotated[
 
 
 class Source(StrEnum):
-    """What the body is read as."""
+    """The format that the body is read as."""
 
     HTML = "html"
     XML = "xml"
@@ -129,7 +129,7 @@ class Source(StrEnum):
 
 
 class Take(StrEnum):
-    """What is taken of a matched element."""
+    """The part that is taken of a matched element."""
 
     TEXT = "text"
     HTML = "html"
@@ -157,7 +157,7 @@ class PageFact(StrEnum):
 
 
 class Structured(StrEnum):
-    """What an HTML page says of itself for machines."""
+    """The structured data of an HTML page."""
 
     JSON_LD = "json_ld"
     MICRODATA = "microdata"
@@ -165,7 +165,9 @@ class Structured(StrEnum):
 
 
 class Reach(StrEnum):
-    """How far from its page a link may lead. ``same_site`` goes by the public suffix list."""
+    """The distance that a link may lead from its page. ``same_site`` goes by the public suffix
+    list.
+    """
 
     SAME_HOST = "same_host"
     SAME_SITE = "same_site"
@@ -175,7 +177,7 @@ class Reach(StrEnum):
 class Selector(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Where something is: one of ``css``, ``xpath`` and ``json``, and ``regex`` alone or beside it.
+    """A selector: one of ``css``, ``xpath`` and ``json``, and ``regex`` alone or beside it.
 
     ``css`` reads HTML (inside an item it may match the item itself); ``xpath`` (1.0) reads HTML and
     XML, where names match whatever their namespace and a prefix is the one the document writes;
@@ -265,7 +267,7 @@ class Follow(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 class Rule(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """How pages of one kind become records. ``items`` selects one element per record.
+    """The way from pages of one kind to records. ``items`` selects one element per record.
 
     ``key`` names the fields that tell one record from another over all pages: storing such a record
     again replaces it. ``schema`` says what a record must be to be stored. A rule without ``fields``
@@ -288,7 +290,7 @@ class Rule(
 
 
 class Spider(Document, frozen=True, kw_only=True):
-    """What reads a page where a rule does not.
+    """An executor and its configuration, which read pages where a rule does not.
 
     ``executor`` is a name of the registry (crawlfleet.executors), ``parameters`` match the ones it
     declares one to one. ``key`` and ``schema`` are as in a rule.

@@ -90,7 +90,7 @@ class Listener(StrEnum):
 
 
 class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind of listener is owed, and what was sent last and when.
+    """The messages that a kind of listener is owed, and what was sent last and when.
 
     ``tried`` says that what is owed may have arrived already: it was about to be sent, and
     what came of it is unknown. ``reminders`` counts those since the incident opened.
