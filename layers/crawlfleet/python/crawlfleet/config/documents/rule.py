@@ -165,9 +165,7 @@ class Structured(StrEnum):
 
 
 class Reach(StrEnum):
-    """The distance that a link may lead from its page. ``same_site`` goes by the public suffix
-    list.
-    """
+    """The distance that a link may lead. ``same_site`` goes by the public suffix list."""
 
     SAME_HOST = "same_host"
     SAME_SITE = "same_site"
