@@ -61,6 +61,12 @@ def read_canonical(lines: bytes) -> list[Entry] | None:
     return entries if spell(entries) == lines + b"\n" else None
 
 
+def check_token(token: str) -> None:
+    """Raise ValueError for a token with ``:{``, which separates it from its entry."""
+    if ":{" in token:
+        raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+
+
 #: An account of phases is forgotten when it was not added to for this long.
 PHASES_TTL_SECONDS: Final = 7 * 86_400
 
@@ -69,30 +75,23 @@ _NO_LOAD: Final = Load(ready=0, leased=0, away=True)
 
 _log = logging.getLogger(__name__)
 
-_ENQUEUE: Final = Script("requests/queue/redis/enqueue", "requests/queue/levels_prelude")
+_LEVELS: Final = "requests/queue/levels_prelude"
+_AGES: Final = "requests/queue/ageing_prelude"
+_DEFERS: Final = "requests/queue/deferral_prelude"
+_ENQUEUE: Final = Script("requests/queue/redis/enqueue", _LEVELS)
 _REQUEUE: Final = Script("requests/queue/redis/requeue")
-_LEASE: Final = Script(
-    "requests/queue/redis/lease", "requests/queue/levels_prelude", "requests/queue/ageing_prelude"
-)
+_LEASE: Final = Script("requests/queue/redis/lease", _LEVELS, _AGES)
 _MEND: Final = Script("requests/queue/redis/mend")
 _RENEW: Final = Script("requests/queue/redis/renew")
 _FINISH: Final = Script("requests/queue/redis/finish")
-_GIVE_BACK: Final = Script("requests/queue/redis/give_back", "requests/queue/levels_prelude")
-_DISCLAIM: Final = Script(
-    "requests/queue/redis/return_unconfirmed", "requests/queue/levels_prelude"
-)
+_GIVE_BACK: Final = Script("requests/queue/redis/give_back", _LEVELS)
+_RETURN: Final = Script("requests/queue/redis/return_unconfirmed", _LEVELS)
 _DELAY: Final = Script("requests/queue/redis/delay")
-_DEFER: Final = Script("requests/queue/redis/defer", "requests/queue/deferral_prelude")
-_LIST_DEFERRED: Final = Script(
-    "requests/queue/redis/list_deferred", "requests/queue/deferral_prelude"
-)
-_LEASE_DEFERRED: Final = Script(
-    "requests/queue/redis/lease_deferred",
-    "requests/queue/deferral_prelude",
-    "requests/queue/ageing_prelude",
-)
-_DEPTH: Final = Script("requests/queue/redis/depth", "requests/queue/levels_prelude")
-_LOAD: Final = Script("requests/queue/redis/load", "requests/queue/levels_prelude")
+_DEFER: Final = Script("requests/queue/redis/defer", _DEFERS)
+_LIST_DEFERRED: Final = Script("requests/queue/redis/list_deferred", _DEFERS)
+_LEASE_DEFERRED: Final = Script("requests/queue/redis/lease_deferred", _DEFERS, _AGES)
+_DEPTH: Final = Script("requests/queue/redis/depth", _LEVELS)
+_LOAD: Final = Script("requests/queue/redis/load", _LEVELS)
 _ADD_PHASES: Final = Script("requests/queue/redis/add_phases")
 
 
@@ -100,7 +99,8 @@ class RedisQueue:
     """Queue, lease and defer entries; every transition is one script, one round trip.
 
     The batch of a call is one argument and one answer, a JSON object a line: encoding a line costs
-    less than the driver's care of an argument. A token must not contain ``:{``.
+    less than the driver's care of an argument. A token with ``:{`` is a ValueError
+    (:func:`check_token`).
 
     Args:
         connection: The stage's Redis.
@@ -155,12 +155,8 @@ class RedisQueue:
         the oldest entry of the priority that weighs most (requests.queue.ageing). Ticks go by the
         server's clock; ``now`` is the caller's. What something else has pushed is spelled anew if
         it is an entry, and dropped if not.
-
-        Raises:
-            ValueError: the token contains ``:{``, which separates it from its entry.
         """
-        if ":{" in token:
-            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        check_token(token)
         if count < 1:
             return []
         keys = redis_keys(queue_key)
@@ -221,7 +217,7 @@ class RedisQueue:
         or be made later than this: call again to look again.
         """
         places = (redis_keys(queue_key).leases, *level_keys(queue_key))
-        return whole(self._redis.again(_DISCLAIM, places, token, to_ms(until)))
+        return whole(self._redis.again(_RETURN, places, token, to_ms(until)))
 
     def delay(
         self, queue_key: QueueKey, token: str, entries: Sequence[tuple[Entry, datetime]]
@@ -289,12 +285,8 @@ class RedisQueue:
 
         Of a host's priorities the one is next of which the oldest weighs most
         (requests.queue.ageing). Where some are left, the host is looked at again at the time given.
-
-        Raises:
-            ValueError: the token contains ``:{``, which separates it from its entry.
         """
-        if ":{" in token:
-            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        check_token(token)
         if not hosts:
             return {}
         keys = [

@@ -19,7 +19,7 @@ from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry, QueueEpoch, is_of
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
-from crawlfleet.requests.queue.redis.queue import read, spell
+from crawlfleet.requests.queue.redis.queue import check_token, read, spell
 
 _MARK: Final = Script("requests/queue/redis/epoch")
 _CLEAR: Final = Script("requests/queue/redis/clear")
@@ -156,8 +156,7 @@ class RedisLeaseBook:
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
         """
-        if ":{" in token:
-            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        check_token(token)
         if entries:
             keys = (redis_keys(queue_key).leases,)
             whole(self._redis.again(_RELIST, keys, token, to_ms(until), spell(entries)))
