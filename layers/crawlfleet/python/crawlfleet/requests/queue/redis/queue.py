@@ -1,7 +1,6 @@
 """The request queue on Redis: submissions enter it, workers lease from it (SPEC.md A6, A7).
 
-Entries may repeat: the claim in MongoDB decides. An entry is a JSON object a line, spelled exactly
-one way.
+Entries may repeat: the claim in MongoDB decides. An entry is one JSON object a line.
 """
 
 import logging
@@ -205,8 +204,7 @@ class RedisQueue:
         """Return entries still held by the token to where they are served next."""
         if not entries:
             return 0
-        keys = redis_keys(queue_key)
-        places = (keys.leases, *level_keys(queue_key))
+        places = (redis_keys(queue_key).leases, *level_keys(queue_key))
         return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
 
     def return_unconfirmed(self, queue_key: QueueKey, token: str, until: datetime) -> int:
