@@ -97,7 +97,7 @@ class CrawlFunction(Construct):
             max_event_age=Duration.seconds(waiting.max_event_age_seconds) if waiting else None,
             # A worker whose time is up calls for the next one, for as long as there is work. Lambda
             # takes such a chain for a loop that nobody wanted and stops it after some 16 links.
-            # Ours ends: none is called for beyond the standing decision (fleet.staffing).
+            # Ours ends: none is called for beyond the standing decision (fleet.scaling).
             recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.invokes_itself else None,
         )
 

@@ -351,7 +351,7 @@ def get_run(call: Call, biz: str, job: str) -> Response[str]:
 
 
 def _name(name: str) -> str:
-    """What may be one; of anything else there is nothing."""
+    """Accept what may be one; of anything else there is nothing."""
     if not _NAME.match(name):
         raise NotFoundError(f"there is nothing called {name[:64]!r}")
     return name

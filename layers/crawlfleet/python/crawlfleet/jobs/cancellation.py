@@ -1,7 +1,7 @@
 """Cancel jobs (SPEC.md C2, H1): they make no more tasks, and their open tasks are cancelled.
 
 The job's state changes first, so that it opens no batch any more. Its workers hear of it through
-Redis and abandon its requests (worker.cancellation). Then its open requests are cancelled in
+Redis and abandon its requests (worker.dispatcher). Then its open requests are cancelled in
 MongoDB, in bounded batches. It has ended when it has no batch open and its ledger has nothing open:
 a batch that is stored meanwhile is swept by the next round.
 
@@ -70,7 +70,7 @@ class _SweepResult(Enum):
 
 
 def is_over(job: Job, ledger: Ledger) -> bool:
-    """Whether a job that is being cancelled has ended.
+    """Tell whether a job that is being cancelled has ended.
 
     Its ledger is to be read after ``job``: a batch that is being stored has tasks that are in no
     ledger yet.

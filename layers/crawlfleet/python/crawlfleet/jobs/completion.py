@@ -192,7 +192,7 @@ class JobRounds:
         return Advanced(batches=made.batches, tasks=made.tasks, ended=ended)
 
     def can_advance(self, now: datetime) -> bool:
-        """Whether there is a job that tasks can be made of now."""
+        """Tell whether there is a job that tasks can be made of now."""
         return bool(self.jobs.expandable(1, now))
 
     def end_jobs(

@@ -75,7 +75,7 @@ def memory_ratio(clients_ratio: float) -> float:
 
 
 def is_short_of_tasks(own_open: int, count: int, limits: IntakeLimits) -> bool:
-    """Whether a job with so many tasks open gets ``count`` more, however many others' there are.
+    """Tell whether a job with ``own_open`` tasks gets ``count`` more, whatever others have.
 
     >>> [is_short_of_tasks(own, 1_000, IntakeLimits()) for own in (1_000, 1_001)]
     [True, False]

@@ -297,5 +297,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def was_closed(self) -> bool:
-        """Whether an earlier end of it was closed: then it has figures, or was learnt from."""
+        """Tell whether an earlier end of it was closed: then it has figures, or was learnt from."""
         return self.learnt_at is not None or self.figures != RunFigures()

@@ -106,7 +106,7 @@ def key_name(key: str) -> str:
 
 
 def is_as_ordered(job: Job, order: JobOrder) -> bool:
-    """Whether a job was made by the same order; what the order leaves open may be anything."""
+    """Tell whether a job was made by the same order; what the order leaves open may be anything."""
     if (job.by, job.spider, job.values) != (order.by, order.spider, order.values):
         return False
     if (job.schedule, job.fire_at) != (order.schedule, order.fire_at):

@@ -31,13 +31,13 @@ _UNITS: Final = {
 
 
 class EmfMetrics:
-    """ports.MetricSink: one line on standard output for each moment and set of dimensions."""
+    """Write metrics to standard output: a line for each moment and set of dimensions."""
 
     def __init__(self, stage: str) -> None:
         self._stage = stage
 
     def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
-        """See ports.MetricSink.put."""
+        """Write what CloudWatch still takes; it refuses what is too old or not yet due."""
         now = datetime.now(UTC)
         if not now - _OLDEST <= at <= now + _NEWEST:
             return

@@ -49,7 +49,7 @@ class InFlight:
 
     @property
     def is_closed(self) -> bool:
-        """Whether one is leased that is to be alone: it may be what ends processes."""
+        """Tell whether one is leased that is to be alone: it may be what ends processes."""
         return self._alone is not None and self._alone in self._ids()
 
     def lease(self, number: int, beside: int) -> tuple[list[Taken], int]:

@@ -168,7 +168,7 @@ class Scheduler(BaseScheduler):
         return None if request_or_none is None else self._counted(request_or_none)
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is left, here or with others, whose leases may end."""
+        """Tell whether anything is left, here or with others, whose leases may end."""
         if len(self):
             return True
         load = self._load()

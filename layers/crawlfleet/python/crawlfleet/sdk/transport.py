@@ -82,7 +82,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how late a call is tried again.
+    """Bounds of the retries of a call: their number and delays.
 
     Pauses double from ``base_seconds`` to ``max_seconds`` and carry jitter. A server that asks for
     more than ``patience_seconds`` is not waited for.
@@ -102,7 +102,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long answers of 429 are waited out: until ``until``, by the clock's ``monotonic``.
+    """The wait for answers of 429 to pass: until ``until``, by the clock's ``monotonic``.
 
     ``on_pause`` is called with each pause, in seconds, before it is made.
     """

@@ -83,7 +83,7 @@ class ReplayedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many were replayed."""
+        """Counts of what was replayed."""
         return self.replayed
 
 
@@ -97,5 +97,5 @@ class PurgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many were removed."""
+        """Counts of what was removed."""
         return self.purged

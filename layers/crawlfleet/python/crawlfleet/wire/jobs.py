@@ -83,7 +83,7 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Tell whether nothing more will happen to it."""
         return self.state in ENDED
 
 

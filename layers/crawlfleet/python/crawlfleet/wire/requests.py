@@ -69,7 +69,7 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will happen to it: done, dead, cancelled or expired."""
+        """Tell whether nothing more will happen to it: done, dead, cancelled or expired."""
         return self.state in FINAL_STATES
 
 

@@ -144,7 +144,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with files and packages, and names that two have."""
+        """List problems of files and packages, and names that two have."""
         self._sources()
         return tuple(self._problems)
 

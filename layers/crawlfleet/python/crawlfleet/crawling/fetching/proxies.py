@@ -158,7 +158,7 @@ class ProxyRoute:
 
     @property
     def allow_private(self) -> bool:
-        """Whether the proxy itself may have a private address."""
+        """Tell whether the proxy itself may have a private address."""
         return self._pool.allow_private
 
     def succeeded(self) -> None:

@@ -53,12 +53,12 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> int:
-        """How many strings it has."""
+        """Count the strings it has."""
         return -(-self.blocks // self.blocks_a_part)
 
     @property
     def bytes(self) -> int:
-        """How large it is."""
+        """Return its size in bytes."""
         return self.blocks * BLOCK_BYTES
 
 

@@ -255,7 +255,7 @@ class SingleRequest:
 
     @property
     def was_sent(self) -> bool:
-        """Whether the last hop had its slot, so that the site is answerable for the result."""
+        """Tell whether the last hop had its slot, so that the site is answerable for the result."""
         return self._sent
 
     async def ask(

@@ -65,7 +65,7 @@ _PRODUCTS: Final = 4
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a page may be asked for; if not, ``why``, for people.
+    """Tell whether a page may be asked for; if not, ``why``, for people.
 
     ``unknown`` means not now, but maybe later; ``unreached`` is the kind and text of the error of
     connecting, where that is the reason.

@@ -161,7 +161,7 @@ class Bidder:
 
     @property
     def stays(self) -> bool:
-        """Whether the worker has an application open, or is examining jobs: it is not idle then."""
+        """Tell whether an application is open or jobs are examined: the worker is not idle then."""
         if self._config.current().stage.bidding is None:
             return False
         return (

@@ -168,7 +168,7 @@ def check_bytes(field: str, document: bytes, most: int) -> None:
 
 
 def is_word(text: str) -> bool:
-    """Whether it is a word of printable ASCII, as all names here are.
+    """Tell whether it is a word of printable ASCII, as all names here are.
 
     >>> [is_word(text) for text in ("june.1", "", "a b", "x" * 300)]
     [True, False, False, False]
@@ -283,7 +283,7 @@ def _is_enough(
     since: datetime,
     now: datetime,
 ) -> bool:
-    """Whether the pools that have examined a job as it is by now may decide about it."""
+    """Tell whether the pools that have examined a job as it is by now may decide about it."""
     if not examined or len(examined) < len(heard):
         return False
     if not silent:
@@ -314,7 +314,7 @@ def _decided(
 
 
 def is_link_fault(notes: Mapping[str, Note]) -> bool:
-    """Whether the link to its site keeps all pools that have examined it from a job."""
+    """Tell whether the link to its site keeps all pools that have examined it from a job."""
     return bool(notes) and all(note.kind.is_link_fault for note in notes.values())
 
 

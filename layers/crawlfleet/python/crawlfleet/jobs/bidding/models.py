@@ -55,13 +55,13 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a worker may apply for a job; ``why_not`` has a sentence for each lack."""
+    """Tell whether a worker may apply for a job; ``why_not`` has a sentence for each lack."""
 
     why_not: tuple[str, ...] = ()
 
     @property
     def is_fit(self) -> bool:
-        """Whether it may."""
+        """Tell whether it may."""
         return not self.why_not
 
 
@@ -132,7 +132,7 @@ class WhyNot(StrEnum):
 
     @property
     def is_link_fault(self) -> bool:
-        """Whether the link to the job's site is the reason, whatever the job wants."""
+        """Tell whether the link to the job's site is the reason, whatever the job wants."""
         return self in {WhyNot.AWAY, WhyNot.UNJUDGED}
 
 
@@ -212,7 +212,7 @@ class Applied(StrEnum):
 class ProbeKey(msgspec.Struct, frozen=True, kw_only=True):
     """Key of the links that count as alike: of one biz's downloads, from one pool, to one origin.
 
-    ``origin`` is scheme, host and port, as of kernel.urls.origin_of.
+    ``origin`` is scheme, host and port, as of kernel.hosts.origin_of.
     """
 
     tenant: str

@@ -288,7 +288,7 @@ class LinkProbes:
 
     @property
     def are_open(self) -> bool:
-        """Whether a probe is under way."""
+        """Tell whether a probe is under way."""
         return bool(self._tasks)
 
     @property
@@ -297,7 +297,7 @@ class LinkProbes:
         return max(0, MOST - len(self._tasks))
 
     def is_new(self, listing: JobListing, wanted: Wanted) -> bool:
-        """Whether no probe of the job's link was begun here.
+        """Tell whether no probe of the job's link was begun here.
 
         Raises:
             ValueError: the job's test link is none.
@@ -305,7 +305,7 @@ class LinkProbes:
         return self._key(listing, wanted) not in self._tasks
 
     def is_done(self, listing: JobListing, wanted: Wanted) -> bool:
-        """Whether its probe has ended, well or not."""
+        """Tell whether its probe has ended, well or not."""
         task = self._tasks.get(self._key(listing, wanted))
         return task is not None and task.done()
 

@@ -64,7 +64,7 @@ def fits(
     times: int,
     terms: BiddingTerms,
 ) -> Fit:
-    """Whether a worker may apply for a job.
+    """Tell whether a worker may apply for a job.
 
     Args:
         remaining: What it has left.

@@ -88,7 +88,7 @@ class _TimeBudget:
         self.is_up = False
 
     def more(self) -> bool:
-        """Whether there is any left."""
+        """Tell whether there is any left."""
         self.is_up = self.is_up or self._clock() > self._until or self._left() < MARGIN_SECONDS
         return not self.is_up
 
@@ -254,7 +254,7 @@ class _DueFires:
         return fires
 
     def _stands(self) -> bool:
-        """Whether it is as it was read: not put anew, paused, deleted or advanced."""
+        """Tell whether it is as it was read: not put anew, paused, deleted or advanced."""
         kept = self._runner.schedules.get(*self._standing.key)
         return kept is not None and (kept.version, kept.fire_at, kept.next_at) == (
             self._standing.version,

@@ -52,7 +52,7 @@ class SnsApi(Protocol):
 
 
 class SnsNotifier:
-    """ports.Notifier.
+    """Send notifications to the topics of SNS.
 
     Args:
         people: ARN of the topic for people; None where there is none.

@@ -1,4 +1,4 @@
-"""Which Snowflake ids an environment may issue next (SPEC.md A2).
+"""Decide which Snowflake ids an environment may issue next (SPEC.md A2).
 
 An id is 41 bits of milliseconds since 2025, 10 bits of worker number, 12 bits of sequence. For one
 worker number the pair (millisecond, sequence) is one growing *position*; ids are unique because

@@ -1,4 +1,4 @@
-"""What recovery asks of MongoDB: what is not queued, and what has expired (SPEC.md A5, A9, C4).
+"""Queries of recovery to MongoDB: what is not queued, and what has expired (SPEC.md A5, A9, C4).
 
 The index of priorities has requests of other priorities than the usual one, the index of pools
 those that are bound for one. Recovery builds them, and until then what is asked here does without.

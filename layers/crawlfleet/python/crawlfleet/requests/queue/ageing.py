@@ -1,7 +1,8 @@
-"""Which priority is served next: what waits gains on what is above it (SPEC.md C4, CLAIMS.md s2.4).
+"""Decide the priority that is served next: what waits gains on what is above it (SPEC.md C4).
 
-A task of priority 0 to 10 weighs ``priority + 1``, so that 0 grows too. On a fixed clock, at every
-tick, what is queued is judged by its age beside that of the oldest that is queued then::
+A task of priority 0 to 10 weighs ``priority + 1``, so that 0 grows too (CLAIMS.md s2.4).
+On a fixed clock, at every tick, what is queued is judged by its age beside that of the oldest that
+is queued then::
 
     alpha = (tick - created) / (tick - oldest)
     weight *= 2 ** alpha     where alpha > beta
