@@ -83,4 +83,4 @@ def test_a_lease_that_has_ended_is_reported_as_that(work, reported, redis_connec
 def test_a_server_that_does_not_answer_is_reported_and_hides_nothing_else(work, mongo_uri):
     said = unfinished(mongo_uri, "redis://127.0.0.1:1/0", work.queue_key, work.biz)
 
-    assert said.startswith("what is left cannot be told: ConnectionError")
+    assert said.startswith("what is left is unknown: ConnectionError")
