@@ -16,7 +16,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\Z")
 
 
 class ApiDocument:
-    """What the API says of itself."""
+    """The OpenAPI document of the API."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content

@@ -94,7 +94,7 @@ class SteadyClock:
 
     @property
     def as_time(self) -> SimpleNamespace:
-        """What stands for the module ``time`` where its steady clocks are asked."""
+        """Return a stand-in for the module ``time`` of which this clock is each steady clock."""
         return SimpleNamespace(monotonic=self, perf_counter=self)
 
     def _tick(self) -> None:

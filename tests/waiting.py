@@ -28,7 +28,7 @@ def eventually(
 
 @contextmanager
 def in_time(seconds: float, what: str = "took longer than its time-outs") -> Iterator[None]:
-    """What is done within ends by its own time-outs, after ``seconds``; the machine has room."""
+    """Assert that the block ends by its own time-outs, after ``seconds`` and some room."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < seconds + ROOM_SECONDS, what

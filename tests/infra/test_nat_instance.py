@@ -1,4 +1,4 @@
-"""What a NAT instance does from its first boot on, with every way in which that can go wrong.
+"""The boot script of a NAT instance, from its first boot through each of its failures.
 
 The script runs as it is, in a folder of commands that stand for those of the image.
 """

@@ -1,4 +1,4 @@
-"""What would end a removal half-way is told before it begins, with the commands that end it."""
+"""A removal reports what would stop it half-way before it begins, with the commands to clear it."""
 
 import dataclasses
 import json

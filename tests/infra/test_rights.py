@@ -1,4 +1,4 @@
-"""Who may do what, whole: what is not in the lists beside this file is not allowed in any stage.
+"""All permissions of a stage: what the lists beside this file do not contain is not allowed.
 
 A change of the rights is a change of the list in the same commit, for people to read. To see what
 the app gives now: ``python -m tests.infra.test_rights aws-large``, in the checkout.

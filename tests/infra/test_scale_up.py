@@ -1,4 +1,4 @@
-"""From an alarm to the scheduler: who publishes, who is called, and nobody else."""
+"""Scale-up alarms publish to one topic, and the topic calls the scheduler and nothing else."""
 
 from typing import Any
 

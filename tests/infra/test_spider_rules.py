@@ -57,7 +57,7 @@ def rules(made: Assembly) -> dict[str, dict[str, Any]]:
 
 
 def delivered(target: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
-    """What EventBridge makes of an event by a target's input transformer, as it documents it."""
+    """Return what EventBridge sends for an event by a target's input transformer, as documented."""
     transformer = target["InputTransformer"]
     template = transformer["InputTemplate"]
     for name, path in transformer["InputPathsMap"].items():

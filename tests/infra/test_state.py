@@ -1,4 +1,4 @@
-"""What outlives a deployment: encrypted, kept, and never renamed."""
+"""Stateful resources outlive a deployment: encrypted, retained, never renamed."""
 
 import json
 

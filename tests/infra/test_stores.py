@@ -32,7 +32,7 @@ def cached(**changes: Any) -> Stage:
 
 
 def addresses(made: Assembly) -> list[str]:
-    """What the functions are told, each as the text of its template."""
+    """Return the Redis URLs given to the functions, each as the text of its template."""
     return [
         json.dumps(function["Properties"]["Environment"]["Variables"][names.ENV_REDIS_URL])
         for function in made.resources("compute", "AWS::Lambda::Function").values()

@@ -28,7 +28,7 @@ def holding(tmp_path, name):
 
 
 def is_alive(pid):
-    """Whether a process of that id exists."""
+    """Tell whether a process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""What `make demo` says of what it cannot crawl, before it starts anything."""
+"""`make demo` refuses a site that it cannot crawl before it starts anything."""
 
 import socket
 

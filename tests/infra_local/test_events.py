@@ -145,7 +145,7 @@ def cloud(tmp_path_factory):
 
 
 def tried(cloud, capsys, *arguments):
-    """What the command prints, and its exit status."""
+    """Run the event command; return its exit status, its parsed JSON output and its stderr."""
     state = str(cloud.folder.path)
     status = main(["event", "--state", state, "--stage", STAGE, "--json", *arguments])
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Where a local cloud's notifications end: moto's SNS delivers to a file for each topic."""
+"""Notifications of a local cloud: moto's SNS delivers to one file for each topic."""
 
 import asyncio
 import json

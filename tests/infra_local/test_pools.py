@@ -124,7 +124,7 @@ def workers(cloud: LocalCloud, name: str) -> dict[str, int]:
 
 
 def reports(cloud: LocalCloud, name: str) -> dict[str, dict[str, object]]:
-    """What workers of a function that have ended have written of themselves, by their ids."""
+    """Return the final reports of a function's ended workers, by worker id."""
     lines = (cloud.folder.log_dir / f"{name}.log").read_text().splitlines()
     worked = [json.loads(line) for line in lines if '"message":"worked"' in line]
     return {line["report"]["worker"]: line["report"] for line in worked}

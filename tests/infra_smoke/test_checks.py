@@ -1,4 +1,4 @@
-"""What each check says of a deployment that is well, and of each thing that can be wrong with it.
+"""Smoke checks report a healthy deployment, and each fault that one can have.
 
 AWS is moto's; what is asked of the API is in tests/journeys/test_smoke.py, on a local cloud, but
 for what the doctor finds wrong.

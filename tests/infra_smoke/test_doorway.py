@@ -1,4 +1,4 @@
-"""What comes to a doorway is passed on to the same port of loopback, both ways, while it lasts.
+"""A doorway forwards connections to the same port of loopback, both ways, while it is open.
 
 All of 127.0.0.0/8 is this machine's on Linux, so another address than 127.0.0.1 is at hand.
 """

@@ -1,4 +1,4 @@
-"""What SNS sends to either topic is in the letterbox, and nothing of it stays behind."""
+"""The inbox receives what SNS sends to either topic, and leaves nothing behind."""
 
 import boto3
 import pytest

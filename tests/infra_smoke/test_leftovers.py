@@ -1,4 +1,4 @@
-"""What stands of a stage is found, whatever it is, and what is somebody else's is not."""
+"""The search for leftovers finds every resource of a stage, and none of another owner."""
 
 import io
 import json
@@ -29,7 +29,7 @@ def access():
 
 
 def make_all(stage):
-    """One of each kind, named as the stacks of a stage name them; the key's id."""
+    """Create one resource of each kind under the names of a stage; return the id of the key."""
     prefix = f"crawlfleet-{stage}-"
     role = client("iam").create_role(RoleName=f"{prefix}compute-r", AssumeRolePolicyDocument="{}")
     code = io.BytesIO()

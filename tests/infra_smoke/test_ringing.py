@@ -1,4 +1,4 @@
-"""Of the alarms that ring at the journey's end none may be one that it did not provoke."""
+"""Alarms that ring at the journey's end fail it, unless the journey provoked them."""
 
 from datetime import UTC, datetime, timedelta
 

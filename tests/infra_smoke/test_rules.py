@@ -1,4 +1,4 @@
-"""What is said of the rules of a deployment: its clocks, and those that start spiders."""
+"""Checks of a deployment's EventBridge rules: its clocks, and those that start spiders."""
 
 import boto3
 import pytest

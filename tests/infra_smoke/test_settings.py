@@ -1,4 +1,4 @@
-"""Each configuration of the journey is one that the stage takes."""
+"""The stage accepts each configuration of the journey."""
 
 import boto3
 import pytest

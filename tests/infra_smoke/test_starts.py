@@ -56,7 +56,7 @@ class Cloud:
         return self.ordered(start_input(rule, lambda path: value_at(event, path)))
 
     def ordered(self, said):
-        """What the scheduler does."""
+        """Start the ordered job, or refuse the order, as the scheduler does."""
         try:
             order = order_in(said)
         except InvalidRequestError as error:

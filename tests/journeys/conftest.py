@@ -1,4 +1,4 @@
-"""What befell a fleet that harm was done to, for whoever reads of a failure."""
+"""Fixtures of the chaos journeys: log, seed and progress, shown to readers of a failure."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ SHOWN: Final = 20_000
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Path]:
-    """Where a run tells what befell it; shown with the test that has failed."""
+    """Yield the log file of a run; its end is shown with a failed test."""
     path = tmp_path / "log"
     path.touch()
     yield path
@@ -26,7 +26,7 @@ def log(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Another one each time, or ``SEED``; shown with the test that has failed."""
+    """Return a random seed, or ``SEED``; it is shown with a failed test."""
     found = int(os.environ.get("SEED") or SystemRandom().randrange(10**6))
     sys.stdout.write(f"repeat it with: SEED={found} pytest '{request.node.nodeid}'\n")
     return found

@@ -1,4 +1,4 @@
-"""Everything at once: requests while whatever the fleet stands on is killed (SPEC.md A5-A9).
+"""All harms at once: requests while whatever the fleet depends on is killed (SPEC.md A5-A9).
 
 The seed is another one each time; what fails says how to see it again.
 """

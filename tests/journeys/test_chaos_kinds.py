@@ -1,4 +1,4 @@
-"""Each kind of harm by itself, so that a failure says which one it is."""
+"""Each kind of harm by itself, so that a failure names its cause."""
 
 from pathlib import Path
 

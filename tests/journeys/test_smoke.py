@@ -1,4 +1,4 @@
-"""What `make smoke` asks of the API, on a local cloud: pages through it, its door, its health."""
+"""Checks of `make smoke` on a local cloud: pages through the API, its access by key, its health."""
 
 import pytest
 

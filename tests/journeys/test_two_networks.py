@@ -150,7 +150,7 @@ def tick(cloud):
 
 
 def target(cloud):
-    """How many workers of each pool are alive."""
+    """Return the number of live workers of each pool."""
     with Client(cloud.api_url, cloud.api_key) as client:
         return {pool.name: pool.alive for pool in client.fleet().pools}
 
@@ -179,7 +179,7 @@ def ended(client, called, seconds=240):
 
 
 def places(jobs):
-    """In which pools jobs were placed."""
+    """Return the number of jobs placed in each pool."""
     return Counter(job.pool or "main" for job in jobs)
 
 
@@ -189,7 +189,7 @@ def highest_cpu():
 
 
 def bids(cloud, job):
-    """How those who applied for a job were judged when it was awarded, as the logs have it."""
+    """Return the ranking of a job's applications at its award, from the logs."""
     for log in cloud.folder.log_dir.glob("*.log"):
         for line in log.read_text().splitlines():
             if '"a job is awarded"' in line and f'/{job}"' in line:
@@ -198,7 +198,7 @@ def bids(cloud, job):
 
 
 def command(cloud, *words):
-    """What the command line says."""
+    """Run the command line in a process of its own; return what it prints."""
     environment = os.environ | {
         "CRAWLFLEET_API_URL": cloud.api_url,
         "CRAWLFLEET_API_KEY": cloud.api_key,

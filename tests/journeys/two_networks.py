@@ -98,7 +98,7 @@ class Site:
         self._thread.start()
 
     def pages(self, prefix: str) -> Counter[str]:
-        """How often each page below it was asked for."""
+        """Count the requests for each page below the prefix."""
         return Counter(path for _, path in list(self.asked) if path.startswith(prefix))
 
     def peers(self, prefix: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What Redis and MongoDB hold, as text: written down, and put back at another time.
+"""Dumps of Redis and MongoDB as text: written, and restored at another time.
 
 Times are in it everywhere, in many forms: as BSON dates, as scores and parts of values in epoch
 seconds, milliseconds, microseconds and nanoseconds, as names of days. So that no lease has ended

@@ -1,4 +1,4 @@
-"""What the stores of older versions hold is gone on with, and the API says what it has said.
+"""The product goes on with the stores of older versions, and the API answers as before.
 
 The dump was written by the version that tests/kept/README.md names. Each test has it anew, as if it
 was written now or some time ago.

@@ -55,7 +55,7 @@ def made(world: World, web: Web) -> Iterator[None]:
 
 
 def sent(world: World, method: str, path: str, body: Any = None, **options: Any) -> Any:
-    """What the router answers to a call that it must carry out."""
+    """Send a call that the router must carry out; return its answer."""
     answer = ask(world, method, f"/v1/{path}", body, **options)
     assert 200 <= answer.status < 300, answer.text
     return answer.json if answer.text else None
@@ -113,7 +113,7 @@ def until_done(world: World, name: str, biz: str = "docs") -> None:
 
 
 def _robots(world: World) -> None:
-    """What the sites want, for a day: nobody asks them for it, as no proxy is asked for that."""
+    """Cache robots.txt of the sites for a day: no proxy is asked for it, so nothing fetches it."""
     cache = RedisRobotsCache(world.own.redis)
     wanted = b"User-agent: *\nDisallow: /private\n"
     copy = RobotsCopy(status=200, text=wanted, fetched_ms=to_ms(datetime.now(UTC)))
@@ -225,7 +225,7 @@ def _busy_worker(world: World) -> Iterator[None]:
 
 
 def _half_done(world: World) -> None:
-    """What nobody has begun: requests, seeds, a job of which tasks are made, items, a wait."""
+    """Create work that nobody has begun: requests, seeds, a job with tasks, items, a wait."""
     for priority in (1, 5, 9, 10):
         submit(world, f"{SHOP}/queued/{priority}", priority=priority)
     pages = {"pattern": f"{SHOP}/half/{{page}}", "values": {"page": {"last": 8}}}

@@ -66,7 +66,7 @@ P = TypeVar("P")
 
 
 class Backend:
-    """One place that keeps things for one test. ``backend[port]`` is its implementation of a port.
+    """One backend for one test. ``backend[port]`` is its implementation of a port.
 
     Args:
         name: ``memory``, ``redis``, ``cluster`` or ``mongo``.
@@ -87,7 +87,7 @@ class Backend:
         return self._made[port]
 
     def make(self, port: type[P], **options: Any) -> P:
-        """One more implementation; over a server it shares what is kept there with all others."""
+        """Make another implementation; over a server it shares its state with all others."""
         row = TABLE[port]
         if self.connection is None:
             return row.fake(self, **options)

@@ -66,7 +66,7 @@ class Crawls:
         return self.begin(spider, *arguments).end()
 
     def items(self, biz: str = "docs") -> list[Item]:
-        """What arrived in the data queue, in order."""
+        """Lease all items of the data queue; return them in the order of their arrival."""
         now = datetime.now(UTC)
         queue = RedisDataQueue(self.connection)
         queue_key = QueueKey(self._tenant, biz, "main")
@@ -80,7 +80,7 @@ class Crawls:
         return {item.fields["page"] for item in self.items()}
 
     def keys(self, crawl: str = "pages") -> CrawlKeys:
-        """Where the crawl is in Redis."""
+        """Return the Redis keys of a crawl."""
         return crawl_keys(self._tenant, crawl)
 
     def left(self, crawl: str = "pages") -> list[str]:
@@ -108,7 +108,7 @@ class Process:
 
     @property
     def code(self) -> int | None:
-        """What it ended with."""
+        """Return the exit code of the process; None while it runs."""
         return self._process.poll()
 
     @property
@@ -116,7 +116,7 @@ class Process:
         return self._log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """As if its machine had lost power."""
+        """Kill the process, as a power failure of its machine would."""
         self._process.kill()
         self._process.wait()
 

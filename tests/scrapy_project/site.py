@@ -49,12 +49,12 @@ class LinkedSite:
 
     @property
     def served(self) -> int:
-        """How many requests there were."""
+        """Return the number of requests received."""
         return self.hits.total()
 
     @property
     def held(self) -> int:
-        """How many requests wait for an answer because the site is closed."""
+        """Return the number of requests that wait for an answer because the site is closed."""
         return self._held
 
     def close(self) -> None:

@@ -257,7 +257,7 @@ def plain(kind: Any) -> Any:
 
 
 def argument(kind: Any) -> set[str]:
-    """What a page has to say of a step's argument: names and defaults, or bounds."""
+    """Return what a page must state of a step's argument: names and defaults, or bounds."""
     match kind:
         case msgspec.inspect.StructType():
             fields = msgspec.inspect.type_info(kind.cls).fields

@@ -1,4 +1,4 @@
-"""Where messages send people is there: every place of a page that the product names."""
+"""Pointers in messages: every place of a page that the product names exists."""
 
 import ast
 import re
@@ -42,7 +42,7 @@ def pointers_in(text: str) -> Iterator[tuple[str, str]]:
 
 
 def places_of(page: str) -> set[str]:
-    """What can be named on a page."""
+    """Return the places of a page that can be named: its headings and bold words."""
     found = _PLACES.finditer((ROOT / "docs" / f"{page}.md").read_text())
     return {(each["heading"] or each["bold"]).strip("`") for each in found}
 

@@ -73,7 +73,7 @@ class Office:
         )
 
     def submit(self, number, host="a.example"):
-        """That many requests, submitted and queued; their ids."""
+        """Submit and queue this many requests; return their ids."""
         pages = [Submission(url=f"https://{host}/{n}", rule="page") for n in range(number)]
         world = self.world
         receipts = world.submission().submit(world.tree, "default", "docs", pages, world.now)
@@ -87,7 +87,7 @@ class Office:
         return world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "token")
 
     def kill(self, number, **options):
-        """That many dead letters; their ids."""
+        """Create this many dead letters; return their ids."""
         ids = self.submit(number, **options)
         claims = self.take()
         assert [claim.request.id for claim in claims] == ids

@@ -209,7 +209,7 @@ class AwsClient:
 
 
 class World:
-    """One stage. ``fresh`` empties Redis and gives every tenant a name that nobody had before."""
+    """One stage. ``fresh`` empties Redis and gives every tenant an unused name."""
 
     def __init__(self, redis_url: str, mongo_uri: str, poll_seconds: float = 0.0) -> None:
         #: Handlers by function, as Lambda calls them.

@@ -15,7 +15,7 @@ from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 
 class NoSpiders:
-    """No spider is kept."""
+    """A spider store without spiders."""
 
     def get(self, *_: object) -> None:
         return None

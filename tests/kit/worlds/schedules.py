@@ -66,11 +66,11 @@ class Created(MemoryJobs):
         return len(self._keys)
 
     def open(self) -> list[Job]:
-        """Those that have not ended."""
+        """Return the jobs that have not ended."""
         return [job for job in self.kept.values() if job.state not in ENDED]
 
     def finish(self, job: Job) -> None:
-        """It has ended, as its ledger would say."""
+        """End the job, as its ledger would."""
         job = self.get(*job.key)
         is_cancelled = job.state is JobState.CANCELLING
         state = JobState.CANCELLED if is_cancelled else JobState.DONE

@@ -1,4 +1,4 @@
-"""What operators read of the fleet."""
+"""Fleet views for operators: reasons are short and carry no passwords."""
 
 from tests.kit.api import REASON, fleet_view
 from tests.kit.monitoring import Sample, Unread

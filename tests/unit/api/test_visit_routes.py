@@ -1,4 +1,4 @@
-"""What is known of pages, over services that a test makes."""
+"""Visit routes of the API, over services that a test makes."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Where a function reads parameters and secrets: at the stage's home, wherever it runs itself."""
+"""A function reads parameters and secrets in the stage's home region, wherever it runs itself."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a handler imports is looked through by nobody, in processes of their own: it stays so."""
+"""Imports of a handler are exempt from garbage collection, for good: each test has a process."""
 
 import os
 import subprocess

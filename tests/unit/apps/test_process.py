@@ -1,4 +1,4 @@
-"""What a worker's process does with its memory, in processes of their own: it cannot be undone."""
+"""Memory settings of a worker's process, which cannot be undone: each test has a process."""
 
 import platform
 import subprocess

@@ -75,7 +75,7 @@ def test_what_is_to_come_back_is_not_done(comes: float, over: int) -> None:
 
 @pytest.mark.parametrize(("comes", "over"), [(280.0, 0), (280.1, 1)])
 def test_what_comes_back_waits_from_then_on(comes: float, over: int) -> None:
-    """It is the oldest itself, of 100 seconds: passed by what comes until 100 + 100 + 80."""
+    """The entry itself is the oldest, of 100 seconds: it is passed until 100 + 100 + 80."""
     order = served((0, 0.0, 1.0), (1, comes, 290.0), (0, 100.0, 291.0))
     assert beyond_bound(trace(0.0, comes), order, QUICK) == over
 

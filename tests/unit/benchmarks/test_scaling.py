@@ -1,4 +1,4 @@
-"""What a trace of a burst says, and how it is drawn."""
+"""Reports and charts from the trace of a burst."""
 
 import pytest
 

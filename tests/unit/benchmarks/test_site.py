@@ -6,7 +6,7 @@ from benchmarks.site_server import NOT_FOUND, Connection, answers_in, path_of
 
 
 class Wire(asyncio.Transport):
-    """What a connection writes."""
+    """A transport that records what a connection writes."""
 
     def __init__(self):
         super().__init__()

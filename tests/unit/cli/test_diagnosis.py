@@ -363,7 +363,7 @@ def test_what_is_wrong_comes_with_what_to_do(case):
 
 
 def test_no_sentence_is_left_untried(monkeypatch):
-    """Each place in the source that says something is reached by a case above."""
+    """A case above reaches each place in the source that makes a sentence of the diagnosis."""
 
     def recorded(*arguments):
         frame = sys._getframe(1)

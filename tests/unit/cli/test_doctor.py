@@ -17,7 +17,7 @@ from tests.kit.worlds.incidents import an_incident
 
 
 def checks(done) -> dict[str, list[str]]:
-    """What was said, by check."""
+    """Return the doctor's messages, by check."""
     found: dict[str, list[str]] = {}
     for each in done.json()["checks"]:
         found.setdefault(each["check"], []).append(f"{each['level']}: {each['said']}")

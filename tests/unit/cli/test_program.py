@@ -206,7 +206,7 @@ def test_a_request_to_end_reaches_the_local_cloud(checkout):
 
 
 def on_a_terminal(*arguments: str) -> bytes:
-    """What the program draws on a terminal 120 columns wide, in a process of its own."""
+    """Run the program on a terminal 120 columns wide, in its own process; return its output."""
     main, terminal = pty.openpty()
     environ = os.environ | {
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -1,4 +1,4 @@
-"""What may be asked for at all: URLs, methods, headers."""
+"""Validation of request targets: URLs, methods, headers."""
 
 import pytest
 from hypothesis import given

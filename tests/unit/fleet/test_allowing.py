@@ -1,4 +1,4 @@
-"""How many workers may run at once: as many as are wanted, or as the account has to give."""
+"""The allowed number of workers: as many as are needed, or as the account has room for."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def world() -> World:
 
 @pytest.mark.parametrize("count", [None, 1, 3, 5, 6])
 def test_an_account_with_some_room_gives_as_many_as_it_has(world, count):
-    """With room for six of eight it is six that work, and not the three that there were."""
+    """With room for six of eight workers six are allowed, and not the three that there were."""
     queued(world, 80)
     limit = type(world.limit)(100, count=count, room=6)
 
@@ -62,7 +62,7 @@ def test_lambda_that_stops_to_answer_while_it_is_tried_leaves_what_was_given(wor
 
 
 def test_who_was_held_up_sets_no_concurrency_of_an_older_decision(world):
-    """It decided on nobody, was held up, and meanwhile another has decided on many."""
+    """The first decider wants no worker and is delayed; meanwhile another decides on many."""
     limit = MemoryLimit(100, count=9)
     change = limit.change
 

@@ -1,4 +1,4 @@
-"""How many workers there should be: what always holds, and one burst from its first to its last."""
+"""Targets of the autoscaler: what always holds, and one burst from beginning to end."""
 
 from itertools import pairwise
 
@@ -128,7 +128,7 @@ def late(backlog: int, drained: float, **more: float) -> QueueDemand:
 
 
 def test_a_queue_that_will_not_end_in_time_keeps_whoever_works_for_it():
-    """What is thought of the workers is too good: the rate that is seen counts."""
+    """The estimate of the workers is too high: the measured rate counts."""
     slower = of(late(1_000, 5.0), queue_key(10, leased=30))
 
     assert needed_workers(slower, 400.0, LIMITS, 50) == 1

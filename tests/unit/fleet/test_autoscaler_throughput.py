@@ -57,7 +57,7 @@ def test_a_trickle_inflates_no_burst():
 
 
 def test_a_host_that_one_can_keep_busy_gets_one_whatever_waits_for_it():
-    """Who is held up by a host is nearly idle, and has not shown that it can do no more."""
+    """A worker that waits for a host is nearly idle, and has not shown that it can do no more."""
     shown = capacity(10.0, 10 * 0.5 / 64)
     waiting = of(queue_key(20_000, seconds_left=600.0, polite_per_second=10.0))
 

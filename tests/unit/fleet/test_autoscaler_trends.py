@@ -1,4 +1,4 @@
-"""How many workers there are from decision to decision: under a steady demand, and in a burst."""
+"""Targets of the autoscaler from decision to decision: under a steady demand, and in a burst."""
 
 import math
 from itertools import pairwise
@@ -39,7 +39,7 @@ any_demands = st.builds(
 
 @given(any_demands, limits, st.integers(0, 60), st.one_of(st.none(), throughputs))
 def test_a_steady_demand_comes_to_rest(demand, limits, live, throughput):
-    """Nobody is told to leave and started again for ever."""
+    """The autoscaler does not stop and start the same worker for ever."""
     decider = Decider(limits, throughput)
     decider.live = live
     found: list[tuple[int, int]] = []

@@ -29,7 +29,7 @@ def beat(world: World, *workers: str, seconds: int = 1) -> None:
 
 
 def take(world: World, worker: str, count: int, *, claims: bool = True) -> list[int]:
-    """What a worker holds: leased, and claimed too unless it is killed in between."""
+    """Lease requests for a worker, and claim them unless it is killed in between; return ids."""
     token, until = f"{worker}.aa.1", world.now + timedelta(minutes=5)
     entries = world.queue.lease(DOCS, token, count, world.now, until)
     if claims:

@@ -1,4 +1,4 @@
-"""What lies ahead of the workers: backlog, plans, and what hosts may be asked for."""
+"""The forecast for the workers: backlog, plans, and polite rates of hosts."""
 
 import math
 from datetime import timedelta
@@ -280,7 +280,7 @@ def many_queues(world: World, count: int, node: str) -> None:
 
 @pytest.mark.parametrize(("fails", "rate"), [(True, 0.0), (False, math.inf)])
 def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_queue(world, fails, rate):
-    """At ten seconds for each of eight queues the tick would be cut off before its decision."""
+    """At ten seconds for each of eight queues the tick would time out before its decision."""
     many_queues(world, 8, "main")
     node = Hanging(world, fails=fails)
 
@@ -382,7 +382,7 @@ def test_a_queue_is_reported_with_what_workers_have_shown_of_it(world):
 
 
 def test_a_stream_is_not_late_for_its_oldest(world):
-    """What came last has all of its time left, and there is as much of it as before."""
+    """The latest requests have all of their time left, and are as many as the older ones."""
     polite(world, planned_seconds=600.0)
     for _ in range(60):
         submitted(world, "a.example")

@@ -335,7 +335,7 @@ def test_clients_are_opened_at_the_first_call(aws, clock):
 
 
 def test_a_client_that_cannot_be_made_is_an_unavailable_part(clock, monkeypatch):
-    """What botocore says of an environment that is set up wrongly ends at the border, too."""
+    """An error of botocore about a wrong environment becomes StoreUnavailableError, too."""
     monkeypatch.setenv("AWS_PROFILE", "missing")
     ids, waker, trials = LambdaIds("issuer", clock), LambdaWaker("consumer"), LambdaTrials("c")
 

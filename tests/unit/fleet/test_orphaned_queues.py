@@ -1,4 +1,4 @@
-"""What waits for bizs that there are not is told of, and stays."""
+"""Orphaned queues, whose biz does not exist, are reported and kept."""
 
 import dataclasses
 

@@ -27,7 +27,7 @@ def run(world: World, time_left: float = 600.0, **changes: object):
 
 
 def in_queue(world: World) -> list[Entry]:
-    """What the queue holds, in the order in which it is served."""
+    """Return the entries of the queue, in the order in which it is served."""
     until = world.now + timedelta(seconds=9)
     entries = world.queue.lease(DOCS, "look.aa.1", 1_000_000, world.now, until)
     world.queue.give_back(DOCS, "look.aa.1", entries)
@@ -44,7 +44,7 @@ def journal(world: World) -> list[JournalLine]:
 
 
 def lose(world: World, keep: int = 0) -> None:
-    """Another server, with the oldest few of what was there."""
+    """Replace the queue's server by one that has only the oldest ``keep`` entries."""
     kept = in_queue(world)[:keep]
     world.queue.flush()
     world.queue.restart()

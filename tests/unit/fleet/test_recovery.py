@@ -166,7 +166,7 @@ def test_where_rounds_get_no_further_than_a_few_queues_each_queue_has_its_turn_a
 
 @pytest.mark.parametrize("broken", ["ledgers", "expire"])
 def test_an_account_that_cannot_be_drawn_up_keeps_no_queue_from_being_filled(world, broken):
-    """It may take longer than it is given in every round, of a queue that has very much."""
+    """This part may exceed its time in every round, on a very long queue."""
     entries = submitted(world, 3)
     world.queue = MemoryQueue()
     world.rebuild = MemoryQueueRebuild(world.queue)
@@ -300,7 +300,7 @@ def test_a_claim_that_came_after_its_worker_was_reaped_is_reclaimed(world):
 
 
 def test_right_after_redis_was_emptied_nobodys_work_is_taken(world):
-    """Who lives has yet to say so: all would look unknown."""
+    """Live workers have yet to send a heartbeat: all would look unknown."""
     submitted(world, 3)
     held(world, "alive", 3)
 

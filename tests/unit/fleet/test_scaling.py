@@ -244,7 +244,7 @@ def test_two_who_decide_at_once_are_of_one_mind(world):
     queued(world, 50)
 
     class Interrupted:
-        """Another decider comes between reading and settling."""
+        """A target store where another decider comes between read and settle."""
 
         def __init__(self, targets):
             self._targets, self.left = targets, 1
@@ -285,7 +285,7 @@ def test_who_never_gets_to_decide_goes_by_what_others_have(world):
 
 
 def test_places_are_filled_up_to_what_the_account_gave_and_no_call_is_refused(world):
-    """Each that ends would call for all that are missing of those it refused to give room to."""
+    """Each worker that ends would call for all missing ones, for which the account has no room."""
     queued(world, 80)
     limit = type(world.limit)(100, count=3, room=3)
     scaled(world, limit=limit)

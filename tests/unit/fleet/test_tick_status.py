@@ -1,4 +1,4 @@
-"""What of a tick has failed is counted by part, told as metrics, and noted for whoever looks."""
+"""The status of a tick: faults are counted by part, published as metrics, and stored."""
 
 from datetime import UTC, datetime
 

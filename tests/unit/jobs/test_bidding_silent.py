@@ -120,7 +120,7 @@ def test_where_no_pool_looks_a_job_stays_in_line_and_is_reported(fleet):
 
 
 def found(fleet):
-    """What the monitor finds of jobs."""
+    """Return the monitor's findings of unplaced jobs."""
     world = fleet.world
     seen = sample(world, unplaced=lambda now, terms: unplaced_jobs(world.jobs, now, terms))
     every = evaluate(seen, None, world.tree).findings

@@ -1,4 +1,4 @@
-"""From the award to the first task: a winner begins, or others have the job."""
+"""Jobs from the award to the first task: the winner begins, or others get the job."""
 
 import asyncio
 from datetime import timedelta

@@ -44,7 +44,7 @@ def _item(dice: random.Random, first: int, last: int) -> str:
 
 
 def _ands(cron: str) -> bool:
-    """Whether both kinds of day are restricted, one of them by ``*/n``."""
+    """Tell whether both kinds of day are restricted, one of them by ``*/n``."""
     day, weekday = cron.split()[2], cron.split()[4]
     return "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*"))
 
@@ -131,7 +131,7 @@ def test_no_difference_a_time_that_is_not_there_comes_when_clocks_have_gone_on()
 
 
 def test_difference_a_line_by_steps_goes_by_the_clock_on_the_wall():
-    """What begins with a star does not make up for an hour that is not there; theirs does, once."""
+    """Our steps (``*/n``) skip an hour that does not exist; the library makes up for it, once."""
     evening = datetime(2026, 3, 28, 20, tzinfo=UTC)
     ours = fires("*/30 2 * * *", evening, 2, "Europe/Berlin")
     theirs = other("*/30 2 * * *", evening, 2, "Europe/Berlin")

@@ -35,7 +35,7 @@ def of_field(field: str, count: int) -> set[int]:
 
 
 def every_minute(cron: str, zone: str, after: datetime, until: datetime) -> list[datetime]:
-    """What Debian's cron says of a line that has minutes and hours only, minute by minute.
+    """Return the fires of Debian's cron for a line of minutes and hours only, minute by minute.
 
     A line whose minute or hour begins with a star goes by the clock on the wall, whatever it shows.
     Any other line has each of its times once a day: the first one where there are two, and where

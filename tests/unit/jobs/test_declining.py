@@ -1,4 +1,4 @@
-"""What becomes of a job for which nobody has applied: by what pools say of it, and since when."""
+"""Outcomes of a job without applications: by what pools note of it, and since when."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 def note(kind, lowered=0, minutes=0, ago=0):
-    """It was said for so many minutes, for the last time so many minutes ago."""
+    """Return a note that stood for ``minutes`` and was last made ``ago`` minutes ago."""
     at = AT - timedelta(minutes=ago)
     since = at - timedelta(minutes=minutes)
     return Note(kind=kind, lowered=lowered, why="why", since=since, at=at)

@@ -1,4 +1,4 @@
-"""What a spider's runs are known to take: an average of all, the maxima of the latest."""
+"""The known demand of a spider's runs: an average of all, the maxima of the latest."""
 
 import math
 

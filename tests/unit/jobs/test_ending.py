@@ -62,7 +62,7 @@ def test_a_job_is_done_when_its_ledger_has_nothing_open(world):
 
 
 def test_an_empty_queue_is_no_end(world):
-    """What is stored and not queued is found by recovery; the job waits for it."""
+    """Recovery finds what is stored and not queued; the job waits for it."""
     begin(world, 3)
     run(world, queue=Failing(world.queue, enqueue=9, rates=9))
 
@@ -305,7 +305,7 @@ def test_a_stalled_job_is_polled_less_and_less_often(world):
 
 
 def test_a_task_that_began_and_ended_while_homes_were_read_keeps_the_job(world):
-    """What it led to may be where had been looked already."""
+    """A seed from this task may be stored where the check has looked already."""
     all_done(world)
     first = tasks(world)[0]
 

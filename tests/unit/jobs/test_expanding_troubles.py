@@ -184,6 +184,6 @@ def test_a_job_that_vanishes_is_let_go(world):
             self.due = []
 
         def reschedule(self, *seen):
-            """It is gone: nothing is noted of it."""
+            """Note nothing: the job is gone."""
 
     assert run(world, jobs=Late()).batches == 0

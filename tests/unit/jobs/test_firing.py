@@ -1,4 +1,4 @@
-"""What becomes of a fire while an earlier job has not ended: skipped, kept, in its place."""
+"""Fires while an earlier job has not ended: skipped, kept, or in its place."""
 
 from datetime import timedelta
 

@@ -327,7 +327,7 @@ def test_a_job_that_ends_while_it_is_retried_runs_again(world):
     assert running.state is JobState.RUNNING
 
     class Ends:
-        """Another ends it by the ledger that was true before the letters were replayed."""
+        """A ledger store that lets another caller end the job by the ledger before the replay."""
 
         def __getattr__(self, name):
             return getattr(world.ledgers, name)

@@ -1,4 +1,4 @@
-"""What a run took becomes what its spider is known to take, once whoever ends it."""
+"""Learning from runs: a run's usage updates the demand of its spider once, whoever ends it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -152,7 +152,7 @@ def test_a_tenant_with_many_runs_does_not_keep_others_from_being_learnt_of(offic
 
 def test_others_that_learn_at_the_same_moment_are_learnt_beside() -> None:
     class Meanwhile(MemoryDemands):
-        """Another run of the spider is closed while this one is being learnt from."""
+        """A demand store that closes another run of the spider while it learns from this one."""
 
         def close_run(self, run, known, learnt):
             if run.job == "night" and learnt is not None and learnt.runs == 1:

@@ -36,7 +36,7 @@ class Late:
 
 
 class Overlaps(RuleBasedStateMachine):
-    """One schedule, every ten minutes."""
+    """A state machine of one schedule that fires every ten minutes."""
 
     def __init__(self) -> None:
         super().__init__()

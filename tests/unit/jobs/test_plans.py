@@ -32,7 +32,7 @@ START = 1_000_000
 
 
 class Seen(NamedTuple):
-    """What a look sees of the queue, and what was submitted first of what is in it."""
+    """A sample of the queue, with what was submitted first of its requests."""
 
     second: int
     queued: int

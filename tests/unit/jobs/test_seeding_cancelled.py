@@ -1,4 +1,4 @@
-"""What the pages of a cancelled job have led to becomes none of its tasks."""
+"""Seeds from the pages of a cancelled job become none of its tasks."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Who may apply for a job, and who gets it: the rules, and what must hold of all of them."""
+"""Selection for a job: who may apply and who wins; the rules, and their invariants."""
 
 import math
 from datetime import UTC, datetime, timedelta

@@ -278,7 +278,7 @@ def test_who_deletes_second_is_reported_that_there_is_none(ports, world):
     put(ports, world)
 
     class Quicker:
-        """Another deletes it just before."""
+        """A spider store where another caller deletes the spider just before."""
 
         def delete(self, *key):
             assert ports.spiders.delete(*key)

@@ -1,4 +1,4 @@
-"""Which URLs a job's tasks have: every one of them, each once, by its number alone."""
+"""The URLs of a job's tasks: all of them, each once, by its number alone."""
 
 from urllib.parse import unquote, urlsplit
 

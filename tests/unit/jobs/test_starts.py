@@ -1,4 +1,4 @@
-"""What a rule hands to the scheduler is read whole, or every mistake of it is named."""
+"""The scheduler reads an order of a rule whole, or names every validation error of it."""
 
 import contextlib
 

@@ -40,7 +40,7 @@ def test_a_worker_makes_tasks_works_them_off_and_leaves(world):
 
 
 def test_a_worker_stays_for_tasks_that_are_yet_to_be_made(world):
-    """Another one makes them, and dies; its turn comes to this one."""
+    """Another worker has the lock to make them, and dies; this one takes over."""
     begin(world, 5)
     world.detector.acquire_lock(LOCK, "other", timedelta(), TERM)
     looks = []

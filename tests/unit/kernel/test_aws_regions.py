@@ -1,4 +1,4 @@
-"""Which region is asked: a function is called where its ARN says that it is."""
+"""AWS regions of calls: a function is called in the region that its ARN names."""
 
 import io
 import zipfile

@@ -112,7 +112,7 @@ def test_who_was_away_has_at_most_a_batch_more_than_its_weight_when_it_comes(
 
 
 def test_pauses_between_batches_are_no_way_to_more_of_them():
-    """What it took is not forgotten while it has nothing: else it had every second lease."""
+    """The queue remembers the share of an empty biz: else this one would get every second lease."""
     queue: FairQueue[str] = FairQueue()
     both = {"coming and going": 1, "full": 3}
     had: Counter[str] = Counter()

@@ -32,7 +32,7 @@ def queues(holding):
 
 
 def keys(opened, nodes):
-    """Of each node."""
+    """Return the number of keys to audit on each node."""
     found = Counter()
     for queue_key, count in opened.items():
         for node in nodes[queue_key]:
@@ -102,7 +102,7 @@ def test_a_rotation_keeps_all_and_their_order(things, now):
 
 @given(st.integers(1, 200), minutes)
 def test_everything_comes_among_the_first_soon(count, now):
-    """With time for a fifth of them, each is seen within three times five minutes."""
+    """With time for a fifth of the things, each is seen within three times five minutes."""
     things = list(range(count))
     seen = {
         thing

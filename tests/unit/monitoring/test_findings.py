@@ -296,7 +296,7 @@ def test_work_is_not_known_to_have_workers_while_a_queue_could_not_be_read():
 
 
 def test_of_a_biz_that_is_refused_by_who_starts_anew_nothing_is_known():
-    """It never had a right document as far as this monitor knows; others have told of it."""
+    """This monitor has seen no valid document; others may have reported incidents of the biz."""
     refused = replace(a_tree(), bizs={"acme": {}}, refused=frozenset({("acme", "docs")}))
 
     evaluation = evaluate(a_sample(), None, refused)

@@ -1,4 +1,4 @@
-"""Which hosts are shown."""
+"""The choice of hosts to show."""
 
 from collections import Counter
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is followed while more is wrong than can be followed."""
+"""The choice of incidents to follow when there are more than can be followed."""
 
 from collections import Counter
 

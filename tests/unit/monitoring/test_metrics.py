@@ -343,7 +343,7 @@ def unread(number: int = 1) -> QueueSample:
 
 
 def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
-    """What was told to be submitted, by second; of the stage unless a biz is named."""
+    """Return the submissions in the metrics, by second; of the stage unless a biz is named."""
     reported: Counter[int] = Counter()
     for batch in found:
         if batch.dimensions == dimensions and batch.metrics[0].fine:

@@ -38,7 +38,7 @@ NOW = START + 12 * MINUTE
 
 
 def fits(made) -> None:
-    """What SNS and phones take."""
+    """Assert that SNS and phones accept the notification."""
     assert made.subject.isascii()
     assert made.subject.isprintable()
     assert 0 < len(made.subject) < 100
@@ -221,7 +221,7 @@ def test_no_message_carries_a_secret(text):
 
 @pytest.mark.parametrize("name", ["token", "password", "api-key", "my-secret", "x-amz-target"])
 def test_names_are_said_as_they_are(name):
-    """What follows a name is our own sentence, whatever the name looks like."""
+    """Our own sentence follows the name, whatever the name looks like."""
     place = Place(tenant="acme", biz=name)
     incident = an_incident(1, place=place, said="12 wait, more than 10")
     made = notification("prod", incident, LIMITS, NOW)

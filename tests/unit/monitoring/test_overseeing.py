@@ -1,4 +1,4 @@
-"""Who is where, by tenant, and what a tenant is shown of hosts that it shares with others."""
+"""Workers by tenant, and what a tenant is shown of hosts that it shares with others."""
 
 from tests.kit.fleet import WorkerHeartbeats, WorkerStatus
 from tests.kit.monitoring import at_work

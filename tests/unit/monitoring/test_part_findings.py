@@ -1,4 +1,4 @@
-"""What is wrong with a part, whoever asks: incidents, `NodeHealthy`, `problem`, the doctor."""
+"""Findings of a part are the same in incidents, `NodeHealthy`, `problem` and the doctor."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Whose hosts a look sees where more are in trouble than it has places for."""
+"""Samples of hosts by tenant, where more are in trouble than a sample has places for."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a look did not meet: neither over nor confirmed."""
+"""Unseen things: what an evaluation did not meet is neither over nor confirmed."""
 
 from tests.kit.incidents import (
     Evaluation,

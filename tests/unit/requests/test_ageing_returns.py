@@ -74,7 +74,7 @@ class Queue:
         return task
 
     def passed(self, task: Task) -> list[Task]:
-        """Those that it was served before, though it came too late for that."""
+        """Return the tasks that this one was served before, though it came too late for that."""
         return [
             other
             for other in self.queued()
@@ -129,7 +129,7 @@ def test_whatever_comes_back_nothing_waits_for_newcomers_beyond_the_bound(given_
 
 
 def test_the_oldest_in_the_queue_alone_would_make_the_bound_too_small():
-    """Whose place the oldest in somebody's hands has: at each tick another one of them is back."""
+    """The oldest leased task counts as well: at each tick another leased task comes back."""
     queue = Queue(0.5, 1024.0)
     for _ in range(60):
         queue.come(10)

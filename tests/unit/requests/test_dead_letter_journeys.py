@@ -1,4 +1,4 @@
-"""How requests die, by which rule and by whom they are worked on again."""
+"""Journeys of dead letters: how requests die, and by which rule and worker they are replayed."""
 
 import asyncio
 from datetime import timedelta

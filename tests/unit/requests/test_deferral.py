@@ -1,4 +1,4 @@
-"""What waits for a host, in figures."""
+"""Figures of the deferred requests of a host."""
 
 from hypothesis import given
 from hypothesis import strategies as st

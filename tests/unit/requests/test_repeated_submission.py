@@ -152,7 +152,7 @@ def test_what_was_refused_may_be_right_when_it_comes_again(world):
 
 
 def test_what_was_refused_is_not_stored_under_an_old_key(world):
-    """It would have the key's age, and expire with it."""
+    """The entry would have the age of the idempotency key, and expire with it."""
     call = [entry(1), entry(2, rule="new")]
     send(world, *call, key="k")
     edit_rules(world, page=RULE, new=EDITED)

@@ -68,7 +68,7 @@ def issued(per_second: int, number: int, workers: int = 3) -> list[int]:
 
 
 def chi_square_limit(degrees: int) -> float:
-    """What chi-square passes once in a thousand times by chance (Wilson and Hilferty 1931)."""
+    """Return what chi-square exceeds by chance once in 1,000 times (Wilson and Hilferty 1931)."""
     return degrees * (1 - 2 / (9 * degrees) + 3.0902 * sqrt(2 / (9 * degrees))) ** 3
 
 

@@ -30,7 +30,7 @@ plain = st.recursive(
 
 
 class Runs:
-    """What a pickle can do when it is loaded as it is."""
+    """An object of which the pickle makes a call when it is loaded as it is."""
 
     def __init__(self, *call):
         self._call = call

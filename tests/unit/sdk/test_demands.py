@@ -1,4 +1,4 @@
-"""What runs take, over the SDK."""
+"""Demands of runs, over the SDK."""
 
 import pytest
 

@@ -9,7 +9,7 @@ from tests.kit.api_server import BIZ, ApiServer
 
 @pytest.fixture
 def drifts(api: ApiServer):
-    """What is noted by now; it is forgotten, so that the server may be closed."""
+    """Return a function that takes the drifts noted by now, so that the server may be closed."""
 
     def reported() -> list[str]:
         found = [*api.drifts]

@@ -204,7 +204,7 @@ def test_errors_of_a_strange_shape_are_left_out(client, api):
 
 
 def inside(thing):
-    """Everything that a debugger would show of it."""
+    """Return everything that a debugger would show of the object."""
     return repr(getattr(thing, "__dict__", thing))
 
 

@@ -373,7 +373,7 @@ def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
             return Page(url=body.url, status=200, headers={}, body=given)
 
     class Leaving:
-        """Each time the worker looks whether it may go, four seconds have passed."""
+        """A registry of workers where each request to leave takes four seconds."""
 
         def leave(self, worker):
             world.now += timedelta(seconds=4)

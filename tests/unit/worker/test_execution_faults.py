@@ -1,4 +1,4 @@
-"""What nobody foresaw: no exception of any part stops a worker, or is tried again for ever."""
+"""Unforeseen errors: no exception of any part stops a worker or is retried for ever."""
 
 import asyncio
 from datetime import timedelta

@@ -14,7 +14,7 @@ from tests.kit.worlds.memory import DOCS
 
 
 class Living:
-    """Who lives; ``error`` instead, where there is one."""
+    """The names of the live workers; ``error`` is raised instead, where there is one."""
 
     def __init__(self, *names: str) -> None:
         self.names = list(names)
@@ -61,7 +61,7 @@ def test_a_worker_that_is_not_listed_yet_counts_itself(world, deferred):
 
 
 def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world, deferred):
-    """From 2 to 10: for 10 s eight wake-ups would have had four of five hosts, and asked none."""
+    """From 2 to 10: for 10 s eight woken workers would own four of five hosts, and ask none."""
     due, names = world.now, ["a", "b"]
     for name in names:
         world.workers.beat(name, world.now)

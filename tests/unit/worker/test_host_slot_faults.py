@@ -1,4 +1,4 @@
-"""No request is stuck or lost when its turn or the rules of its site cannot be had."""
+"""No request is stuck or lost when its host slot or its site's rules cannot be had."""
 
 import asyncio
 from datetime import timedelta
@@ -168,7 +168,7 @@ def test_entries_that_cannot_be_claimed_or_let_go_keep_nobody_waiting(world, par
 
 
 def test_a_site_that_nobody_may_ask_now_is_left_for_later_and_costs_no_attempt(world):
-    """It asked for fewer requests: its robots.txt is one of those."""
+    """The site asked for fewer requests, and that for its robots.txt is one of them."""
     polite(world, Robots.OBEY, per_second=1_000)
     ids = submitted(world, *URLS)
     leave_alone(world, "a.example", 3_600)
@@ -208,7 +208,7 @@ def test_requests_whose_robots_are_read_while_the_worker_ends_are_returned(world
 
 
 def test_a_page_counts_as_done_though_what_was_seen_of_it_cannot_be_kept(world):
-    """It is read in full next time."""
+    """The page is read in full next time."""
     world.tree = make_tree(replace(world.biz, recrawl=RecrawlPolicy()))
     submitted(world, URLS[0])
 

@@ -192,7 +192,7 @@ def test_a_batch_that_is_full_of_what_was_deferred_takes_nothing_of_the_queue(wo
 
 
 def test_an_entry_that_another_took_in_between_is_not_waited_for(world):
-    """It was counted as ready, and leased by somebody else before us."""
+    """The entry was counted as ready, and then leased by another worker."""
     submitted(world, URLS[0])
     queue = Failing(world.queue)
     queue.lease = lambda *_: []

@@ -66,7 +66,7 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
 
 
 def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
-    """Nobody would finish it, and it would count as leased until it ends."""
+    """Nobody would finish a lease listed anew, and it would count as leased until it ends."""
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)

@@ -13,7 +13,7 @@ BATCH = 32
 
 
 class Stand:
-    """One worker that leases, of bizs ``slim`` and ``full``, and does nothing with it."""
+    """One worker that leases from the bizs ``slim`` and ``full``, and processes nothing."""
 
     def __init__(self, world: World, slim: int, full: int) -> None:
         self.world = world
@@ -44,7 +44,7 @@ class Stand:
 
 @pytest.mark.parametrize(("slim", "full"), [(1, 1), (1, 3), (3, 1)])
 def test_a_biz_with_one_request_a_lease_has_its_share_beside_a_full_one(world, slim, full):
-    """By leases it had one request for each 32 of the other's."""
+    """By leases the slim biz would get one request for each 32 of the full one's."""
     stand = Stand(world, slim, full)
     stand.submit("full", 8 * BATCH)
     stand.submit("slim", 1)

@@ -90,7 +90,7 @@ def taken_by_another(world: World) -> None:
 
 
 def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
-    """It waits for one that tells, and asks for nothing that is another's by then."""
+    """The worker waits for a check that is answered; it fetches nothing that another owns."""
     world.tree = quick_tree(world, concurrency=3, batch=12)
     ids = submitted(world, *URLS)
     store = Away(world, 5)
@@ -105,7 +105,7 @@ def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
 
 
 def test_what_is_settled_while_it_looks_is_done_and_not_lost(world):
-    """What is done is nobody's any more, and the truth says so to whoever looks then."""
+    """A settled request has no owner any more, and MongoDB says so to a later check."""
     world.pace(renew=0.05)
     world.tree = quick_tree(world, concurrency=3, batch=12)
     ids = submitted(world, *URLS)
@@ -143,7 +143,7 @@ def test_waiting_for_a_look_ends_with_the_lease(world):
 
 
 def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
-    """Nobody took the worker for dead: its node was away for longer than its leases."""
+    """The worker was not reaped: its node was away for longer than its leases."""
     world.tree = quick_tree(world, concurrency=1, batch=3, lease_seconds=0.05)
     submitted(world, *URLS[:3])
 

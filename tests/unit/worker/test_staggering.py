@@ -1,4 +1,4 @@
-"""When workers of one start end: one after the other."""
+"""Staggered ends of workers that began at once."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ def test_a_worker_uses_most_of_its_time_and_never_more(worker, seconds):
 
 @pytest.mark.parametrize("count", [10, 40, 200])
 def test_of_workers_that_began_at_once_few_end_in_the_same_moment(count):
-    """Each is gone within a moment of its call for the next one: there is room for two more."""
+    """Each worker ends within a moment of its call for the next one: there is room for two more."""
     ends = sorted(early_seconds(f"request-{n}", 900.0) for n in range(count))
 
     same = sum(after - before < 0.05 for before, after in pairwise(ends))

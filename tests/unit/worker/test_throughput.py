@@ -1,4 +1,4 @@
-"""What a worker shows of itself."""
+"""The throughput report of a worker."""
 
 import asyncio
 

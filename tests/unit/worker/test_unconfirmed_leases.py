@@ -110,7 +110,7 @@ def test_of_leases_without_an_answer_the_latest_are_looked_for(world):
 
 
 def test_where_the_index_does_not_answer_for_one_queue_the_others_are_looked_after(world):
-    """Of a cluster one node may be away; each queue is asked for once in a while, not each time."""
+    """One node of a cluster may be away; each queue is asked once in a while, not each time."""
     until = world.now + timedelta(seconds=60)
     asked = []
 

@@ -1,4 +1,4 @@
-"""What runs take of a worker: shares of its process by the second; nothing where none runs."""
+"""The usage meter: each run's share of a worker's process by the second; nothing without a run."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta

@@ -13,7 +13,7 @@ NOW = datetime(2026, 3, 10, tzinfo=UTC)
 
 
 class Reading:
-    """What a spider made of a page, by kind."""
+    """The records, links and skips that a spider made of a page, by kind."""
 
     def __init__(self, found):
         self.found = list(found)

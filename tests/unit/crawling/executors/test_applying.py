@@ -1,4 +1,4 @@
-"""What an executor may give, and what it may cost, whoever wrote it."""
+"""Limits on what an executor may return and on what it may cost, whoever wrote it."""
 
 from time import thread_time
 

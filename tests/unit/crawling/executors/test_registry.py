@@ -1,4 +1,4 @@
-"""Which executors there are, and whether a spider says what its executor declares."""
+"""The registry finds the executors, and checks spiders against what their executors declare."""
 
 import subprocess
 import sys

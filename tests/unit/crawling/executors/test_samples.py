@@ -1,4 +1,4 @@
-"""Each built-in executor reads a file as sites write them, by the spider of the samples."""
+"""Each built-in executor reads a file as sites write them, with its sample spider."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_formatting_that_is_built_again_does_not_hide(closing):
 
 
 def depth_of(body):
-    """How deep lexbor's elements are nested."""
+    """Return the depth to which lexbor's elements are nested."""
     root = LexborHTMLParser(body).root
     deepest, level = 0, [root] if root is not None else []
     while level:

@@ -166,7 +166,7 @@ def test_an_expression_that_would_take_minutes_is_not_begun(extract, field):
     ids=repr,
 )
 def test_many_searches_end_with_the_pages_time(extract_in_haste, rule):
-    """Each of them takes a tenth of a second."""
+    """Each search takes a tenth of a second."""
     body = b"".join(b"<p>%d%s</p><a href='/%d%s'>x</a>" % (n, ABS, n, ABS) for n in range(100))
 
     with cpu_below(4), pytest.raises(ExtractError, match="CPU seconds"):

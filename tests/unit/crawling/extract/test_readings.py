@@ -1,4 +1,4 @@
-"""What a worker has left: recorded and lying /proc and control groups, and this very machine."""
+"""Readings of a worker's free resources: recorded and false /proc and cgroups, this machine."""
 
 import os
 import sys

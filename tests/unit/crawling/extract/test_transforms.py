@@ -16,7 +16,7 @@ EXTRACTOR = RuleExtractor()
 
 
 def after(text, *steps, **field):
-    """What becomes of a text, read as the page's first paragraph."""
+    """Return the text after these steps, extracted as the page's first paragraph."""
     rule = {"source": "text", "fields": {"it": {"regex": "(?s)^.*$", "transforms": steps, **field}}}
     page = Page(url="https://a.example/", status=200, headers={}, body=text.encode())
     [record] = EXTRACTOR.extract(msgspec.convert(rule, Rule), page)

@@ -1,4 +1,4 @@
-"""What a redirect makes of a request."""
+"""Redirect hops: the request that follows a redirect."""
 
 import pytest
 from hypothesis import given

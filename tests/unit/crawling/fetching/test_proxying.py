@@ -1,4 +1,4 @@
-"""Which proxy is next, and how long one that fails is left out."""
+"""Proxy rotation, and the cool-down of proxies that fail."""
 
 from hypothesis import given
 from hypothesis import strategies as st

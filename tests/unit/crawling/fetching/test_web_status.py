@@ -1,4 +1,4 @@
-"""What a status and a Retry-After amount to."""
+"""Errors and waits by HTTP status and Retry-After."""
 
 from datetime import UTC, datetime
 

@@ -157,7 +157,7 @@ def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
 
 
 def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
-    """No part gives such a link; if one does it must not keep the settler busy for ever."""
+    """No part makes such a link; one that is made must not keep the settler busy for ever."""
     ids = submitted(world, 1, 2)
 
     class Broken(Titles):

@@ -165,7 +165,7 @@ def test_a_page_is_asked_for_after_its_sites_robots_txt(world):
 
 
 def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world):
-    """Of a host that takes one at a time it has the one permit already."""
+    """The request has the only permit of a host that takes one request at a time."""
     world.pace(slot=0.0)
     polite(world, per_second=1_000, concurrency=1)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""How fast hosts may be asked, as far as that bounds the workers."""
+"""The polite rate of hosts, as a bound on the number of workers."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""How politely a host is treated, and what its name is."""
+"""Politeness limits of a host, and the name of a host."""
 
 import re
 

@@ -34,7 +34,7 @@ KEY = (HOST, "default")
 
 
 class Sites:
-    """What sites have said; here, how long to wait between two requests."""
+    """A robots book that knows crawl delays only."""
 
     def __init__(self, **delays: float) -> None:
         self.delays = delays

@@ -1,4 +1,4 @@
-"""What a worker has seen of hosts while nobody could be told: it is told the next time."""
+"""Host reports that could not be delivered are delivered with the next ones."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ def client(world, hosts=None) -> PolitenessClient:
 
 
 def announce(mine: PolitenessClient) -> None:
-    """As a worker does."""
+    """Report as a worker does: keep what could not be reported."""
     reports = mine.take_reports()
     try:
         unreported = mine.report(reports)

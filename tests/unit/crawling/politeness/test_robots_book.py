@@ -1,4 +1,4 @@
-"""What sites ask of robots, as one worker knows it."""
+"""The robots book of one worker."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a robots.txt allows, and what it costs to find out."""
+"""Robots rules: what a robots.txt allows, and what it costs to fetch it."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -298,7 +298,7 @@ def test_large_files_leave_room_for_few():
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """All that is parsed, in its order."""
+    """Return a list that records each parsed text, in order."""
     texts, parse = [], Protego.parse
 
     def counted(text):

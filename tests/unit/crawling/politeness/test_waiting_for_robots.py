@@ -138,7 +138,7 @@ def clock(world) -> Time:
 
 
 def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
-    """From http to https, whose robots.txt is another one: each request has a slot of its own."""
+    """The redirect leads to https, with another robots.txt: each request has its own slot."""
     polite(world, Robots.OBEY, **SELDOM)
     hosts = Spy(world.hosts)
     pages = {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}
@@ -234,6 +234,6 @@ def test_many_hops_of_a_robots_txt_take_a_slot_each(world, clock):
 
 
 def replace_biz(leased):
-    """Of the biz's limits on redirects those of robots.txt do not depend."""
+    """Forbid redirects to the biz: requests for robots.txt do not depend on its limit."""
     leased.biz = replace(leased.biz, fetch=replace(leased.biz.fetch, max_redirects=0))
     return leased

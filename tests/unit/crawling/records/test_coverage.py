@@ -1,4 +1,4 @@
-"""How well rules find what they look for."""
+"""Coverage of rules: how often their fields find a value."""
 
 import pytest
 

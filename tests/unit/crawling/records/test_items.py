@@ -1,4 +1,4 @@
-"""How items travel through the data queue."""
+"""The wire format of items in the data queue."""
 
 import msgspec
 import pytest

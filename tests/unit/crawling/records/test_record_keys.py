@@ -1,4 +1,4 @@
-"""What tells one record from another over all pages."""
+"""Record keys, which identify a record over all pages."""
 
 import re
 

@@ -239,7 +239,7 @@ def nested(levels):
 
 
 def doubling(levels):
-    """Each definition asks twice for the next: 2^levels checks of one value."""
+    """Return a schema of 2^levels checks: each definition refers to the next one twice."""
     definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
     return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{levels}": {"type": "string"}}}
 

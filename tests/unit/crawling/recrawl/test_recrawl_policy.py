@@ -299,7 +299,7 @@ def test_a_page_that_is_not_heard_of_is_submitted_ever_more_rarely():
 
 @dataclass
 class Reported:
-    """What a way of visiting comes to, on average over pages and time."""
+    """The figures of a recrawl policy: averages over pages and time."""
 
     downloads: int
     fresh: float
