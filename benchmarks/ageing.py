@@ -65,7 +65,7 @@ class Served:
 
 
 class Returns:
-    """Some of what is served comes back with its old time: its retry is due, its lease has ended.
+    """Tasks that are queued again with their old time: a retry is due, or a lease has ended.
 
     Where it comes back it is served next of its priority, as the product's queue has it.
     """
@@ -241,7 +241,7 @@ def waits_of(trace: Trace, served: Served) -> dict[int, list[float]]:
 
 
 def curve(trace: Trace, served: Served) -> list[tuple[float, float]]:
-    """At some moments, how long the lowest priority's task that was served last had waited."""
+    """Return the waits of the lowest priority's tasks at some moments, by when they were served."""
     lowest = [
         (at, at - queued)
         for task, queued, at in zip(served.task, served.queued, served.at, strict=True)

@@ -133,7 +133,7 @@ class Ours:
 
 
 class Sources:
-    """As the sources have it: at each pop, and without a bound; a priority of 0 is never raised.
+    """Ageing as the sources have it: at each pop, without a bound; priority 0 is never raised.
 
     Of equal priorities, endless ones among them, the first that is found is served: of the highest
     original priority. One of 0 never rises, and as the oldest for ever it keeps the others' ages
@@ -200,7 +200,7 @@ class FirstCome:
         self._next = -1
 
     def put(self, level: int, task: int) -> None:
-        """In the order in which they come."""
+        """Do nothing: tasks are taken in the order in which they come."""
 
     def take(self, now: float) -> int:  # noqa: ARG002  the order does not depend on it
         self._next += 1

@@ -65,7 +65,7 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Simulation:
-    """One policy over one scene.
+    """The simulation of a policy over a scene.
 
     ``slots`` are those for a GB of a worker, where it has any; ``killed_last`` places the jobs of a
     worker that was killed after all others, not before them.
@@ -234,7 +234,7 @@ class Simulation:
         self._demands[name] = learn(self._demand(task), run)
 
     def _leaves(self, task: Task) -> None:
-        """It is no longer on its worker."""
+        """Book the time of a task that has left its worker."""
         self._on_workers += self._now - task.began
         self._waste.on_worker(task, self._now - task.began)
 
@@ -301,7 +301,7 @@ class Simulation:
             self._give(task, machine)
 
     def _bid(self) -> None:
-        """One window: whoever is free applies for the first job that fits it; then the awards."""
+        """Run a bidding window: free workers apply for the first fitting job; award jobs."""
         applied: dict[int, Sequence[tuple[Application, Machine]]] = {}
         head = [task for _, task in zip(range(READ_AHEAD), self._queue, strict=False)]
         machines = [one for one in self._scene.machines if one.down_until <= self._now]

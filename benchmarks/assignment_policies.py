@@ -26,7 +26,7 @@ def least_loaded(free: Sequence[Machine]) -> Machine:
 
 
 class RoundRobin:
-    """One after the other."""
+    """Round robin: machines are chosen in turn."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers

@@ -173,7 +173,7 @@ def table(found: _Outcomes, jobs: int) -> str:
 
 
 def _processors() -> int:
-    """Those that this process may use, where the system says so."""
+    """Count the processors that this process may use, where the system reports it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

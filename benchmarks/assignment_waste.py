@@ -33,7 +33,7 @@ class Waste:
 
     @property
     def thrown_away(self) -> float:
-        """Of that what progress had taken that was lost with a worker, at full speed."""
+        """Return the waste of lost progress, at full speed, over what is needed of all."""
         return self._lost / self._needed
 
     @property
@@ -42,11 +42,11 @@ class Waste:
         return self._free / self._needed
 
     def on_worker(self, task: Task, seconds: float) -> None:
-        """It was on a worker for so long."""
+        """Add the seconds that a task was on a worker."""
         self._on_workers += task.memory * seconds
 
     def ended(self, task: Task) -> None:
-        """It is done: what it needed is not wasted."""
+        """Add a task that is done; what it needed is not wasted."""
         self._ended += task.memory * task.full
 
     def lost(self, task: Task, seconds: float) -> None:

@@ -46,7 +46,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One run's surroundings. ``peers`` is the peers' interpreter; None runs without them."""
+    """The surroundings of a run. ``peers`` is the peers' interpreter; None runs without them."""
 
     addresses: Addresses
     scale: Scale

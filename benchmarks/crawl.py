@@ -63,7 +63,7 @@ def run(bench: Bench) -> Found:
 
 
 def _one(bench: Bench, site: Site, side: str) -> dict[str, Any]:
-    """One side's crawl from empty stores; checks that it did the work."""
+    """Run the crawl of one side from empty stores; check that it did the work."""
     bench.addresses.clear()
     urls = site.urls(bench.scale.crawl_requests)
     if side == "ours":

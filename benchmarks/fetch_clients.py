@@ -46,7 +46,7 @@ Rounds = dict[str, list[dict[str, float]]]
 
 
 def clients_of(*, with_peers: bool) -> tuple[str, ...]:
-    """Those that a run of all benchmarks measures."""
+    """Return the clients that a run of all benchmarks measures."""
     return CLIENTS if with_peers else OURS
 
 

@@ -19,7 +19,7 @@ FUNCTIONS: Final = tuple(IMPORT_MS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One key of ``latest.json``. Without a bound it is only printed and kept."""
+    """A figure: a key of ``latest.json``. Without a bound it is only printed and kept."""
 
     key: str
     meaning: str

@@ -67,7 +67,7 @@ def run(bench: Bench) -> Found:
 
 
 class _Queue:
-    """One queue that is kept at its length."""
+    """A queue that is kept at its length."""
 
     def __init__(self, connection: RedisConnection, levels: int, spread: timedelta) -> None:
         self._connection = connection
@@ -98,11 +98,11 @@ class _Queue:
         return median(took)
 
     def lease(self, token: str, at: datetime) -> list[Entry]:
-        """As the product does."""
+        """Lease a batch as the product does."""
         return self._queue.lease(QUEUE_KEY, token, BATCH, at, at + _TERM, Ageing())
 
     def lease_before(self, token: str, at: datetime) -> int:
-        """As it did before there were priorities; its answer is read alike."""
+        """Lease a batch as before there were priorities; the answer is read alike."""
         keys = redis_keys(QUEUE_KEY)
         found = self._connection.once(
             self._before,

@@ -124,7 +124,7 @@ def _site() -> Iterator[int]:
 
 
 class _Connection(asyncio.Protocol):
-    """One client's connection; whatever is asked for is the same page."""
+    """A connection of a client; every request gets the same page."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self._counts = counts

@@ -77,7 +77,7 @@ class Curve:
     large: list[float] = field(default_factory=list)
 
     def did(self, host: str, at: float) -> None:
-        """One request of a host is done."""
+        """Record that a request of a host is done."""
         (self.large if host == LARGE else self.small).append(at)
 
     @property

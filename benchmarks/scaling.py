@@ -66,7 +66,7 @@ LOOK_MS: Final = 10_000
 
 
 def run(bench: Bench) -> Found:
-    """One burst; the run fails where not all is done, or workers do not come and go."""
+    """Run a burst; fail where not all is done, or workers do not come and go."""
     requests, plan = bench.scale.burst_requests, bench.scale.burst_plan_seconds
     with (
         tempfile.TemporaryDirectory(prefix="crawlfleet-bench-") as folder,

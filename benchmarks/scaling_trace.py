@@ -15,7 +15,7 @@ LOOK_SECONDS: Final = 1.0
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One look: seconds since the burst began, what is still to be done, and who does it."""
+    """A sample of the burst: seconds since it began, what is still to be done, and the workers."""
 
     at: float
     submitted: int
@@ -92,7 +92,7 @@ class Trace:
 
     @property
     def home_seconds(self) -> float:
-        """From the last page to the last worker's end."""
+        """Return the seconds from the last page to the last worker's end."""
         last = max((point.at for point in self.points if point.workers), default=0.0)
         return max(0.0, last - self.seconds) + LOOK_SECONDS
 
@@ -119,7 +119,7 @@ class Trace:
         return _some(self.points, POINTS)
 
     def table(self) -> str:
-        """It for people, and what was left."""
+        """Return the trace as a table for people, and what was left."""
         lines = ["seconds backlog workers needed kept limit rate"]
         lines += [
             f"{p.at:7.0f} {p.backlog:7} {p.workers:7} {p.needed:6} {p.kept:4} {p.limit:5} "

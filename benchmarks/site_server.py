@@ -52,7 +52,7 @@ def used() -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection; requests have no body here."""
+    """A connection of a client; requests have no body here."""
 
     def __init__(self, answers: dict[bytes, bytes], delay: float = 0.0) -> None:
         self._answers = answers

@@ -42,7 +42,7 @@ PER_HOST: Final = FleetLimits().concurrency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One crawl: by how many workers, how long, and the CPU seconds of each part."""
+    """A crawl: its number of workers, its duration, and the CPU seconds of each part."""
 
     workers: int
     pages: int
@@ -81,7 +81,7 @@ def run(bench: Bench) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One worker's crawls and those of two, by the number of workers, on one kind of site."""
+    """The crawls on one kind of site, by the number of workers: one and two."""
 
     delay: float
     rounds: Mapping[int, list[Round]]

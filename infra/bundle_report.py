@@ -23,7 +23,7 @@ _COLUMNS: Final = ("for", "what", "zipped", "of limit", "unpacked", "of limit", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionReport:
-    """One function.
+    """The bundle sizes and import times of a function.
 
     Attributes:
         code: Its own folder.
@@ -40,7 +40,7 @@ class FunctionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One architecture's bundle.
+    """The report on the bundle of an architecture.
 
     Attributes:
         architecture: Of the functions.

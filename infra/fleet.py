@@ -29,7 +29,7 @@ INVOKE_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorGroup:
-    """One layer of third-party packages.
+    """A Lambda layer of third-party packages.
 
     A group holds its packages and whatever they require, less what ``base`` groups already hold, so
     that no file is carried twice.
@@ -90,7 +90,7 @@ class Grants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSpec:
-    """One Lambda function.
+    """The specification of a Lambda function.
 
     Attributes:
         name: One of ``names.FUNCTIONS``, or ``names.consumer`` of a pool; ``names.function_name``

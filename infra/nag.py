@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a rule finds fault with. Where the stage has its name, this has ``STAGE``.
+    """A finding of a rule. ``STAGE`` replaces the stage's name in it.
 
     Attributes:
         rule: The rule, such as ``IAM5``.

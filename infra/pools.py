@@ -225,7 +225,7 @@ def errors(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
 
 
 def _bytes_reported(pools: Sequence[PoolKind], home: Home) -> int:
-    """Of a function that calls all pools of other regions by their ARNs."""
+    """Return the bytes that pools take in the environment of a function that calls all of them."""
 
     def called(pool: PoolKind) -> str:
         name = names.function_name(home.stage, pool.function)

@@ -191,7 +191,7 @@ class StageError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Everything that a stage decides.
+    """The settings of a stage.
 
     Attributes:
         name: Part of every deployed name.

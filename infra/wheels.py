@@ -72,7 +72,7 @@ def holds(requirement: Requirement, architecture: Architecture) -> bool:
 
 
 def install(text: str, architecture: Architecture, target: Path) -> None:
-    """Everything for the functions' platform, whatever this machine is.
+    """Install packages for the functions' platform, whatever this machine is.
 
     Raises:
         BundleError: pip did not find it, a source is not plain Python, or a wheel holds a binary

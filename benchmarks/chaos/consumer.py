@@ -40,7 +40,7 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True, tag="invoke"):
-    """One call of the consumer's function, and what befalls it."""
+    """An invocation of the consumer's function, and the faults that befall it."""
 
     world: World
     worker: str
@@ -87,7 +87,7 @@ News: TypeAlias = Born | Stopped | Ended | Woken
 
 
 def work(invocation: Invocation, news: int) -> None:
-    """One invocation over the product's own wiring; ``news`` is where it asks for others."""
+    """Run an invocation over the product's own wiring; write its wake-ups of others to ``news``."""
     fuse = Fuse(invocation.armed)
 
     def wake(count: int) -> None:

@@ -143,7 +143,7 @@ class Fleet:
             )
 
     def living(self) -> list[Member]:
-        """Those who live and are not frozen, the oldest first."""
+        """Return the living members that are not frozen, the oldest first."""
         with self._changed:
             return [member for member in self._members.values() if not member.frozen]
 

@@ -31,7 +31,7 @@ _PATIENCE_SECONDS: Final = 180.0
 
 
 class Halving(msgspec.Struct, frozen=True, kw_only=True):
-    """One round, in seconds from the kill on.
+    """The result of a round, in seconds from the kill on.
 
     ``leases_seconds`` is until no request was the dead's any more, ``all_seconds`` until all that
     they had held was done. ``series`` has (seconds, still theirs, still to be done).

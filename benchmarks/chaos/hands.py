@@ -17,7 +17,7 @@ class Repeats:
 
     @property
     def needless_count(self) -> int:
-        """Those for which no killed worker is the reason."""
+        """Count the repeated downloads for which no killed worker is the reason."""
         return sum(self.needless.values())
 
 

@@ -9,7 +9,7 @@ from benchmarks.chaos.steps import Step
 
 
 class Kind(StrEnum):
-    """One harm that is done to the fleet or to what it stands on."""
+    """The kind of a fault that is injected into the fleet or its servers."""
 
     KILL = "kill"
     AFTER_LEASE = "after-lease"

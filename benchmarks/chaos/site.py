@@ -27,7 +27,7 @@ class Site:
         return {int(number): count for number, count in self._ask(f"/hits/{run}").items()}
 
     def pause(self, seconds: float) -> None:
-        """From now on answer after so long."""
+        """Set the delay of the site's answers."""
         self._ask(f"/pause/{int(seconds * 1000)}")
 
     def _ask(self, path: str) -> dict[str, int]:

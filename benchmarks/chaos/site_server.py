@@ -45,7 +45,7 @@ def _answer(body: bytes, content_type: str) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection; requests have no body here."""
+    """A connection of a client; requests have no body here."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages

@@ -36,14 +36,14 @@ class Fingerprint(msgspec.Struct):
     sums: list[int] = msgspec.field(default_factory=lambda: [0, 0])
 
     def add(self, ids: Iterable[int]) -> None:
-        """Some more ids."""
+        """Add ids."""
         for an_id in ids:
             self.count += 1
             for place, modulus in enumerate(MODULI):
                 self.sums[place] += an_id % modulus
 
     def merge(self, other: "Fingerprint") -> None:
-        """Those of another one, too."""
+        """Add the ids of another fingerprint."""
         self.count += other.count
         self.sums = [mine + theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]
 

@@ -24,7 +24,7 @@ _SECTOR_BYTES: Final = 512
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One look. ``left`` is how many requests MongoDB holds, whatever their state."""
+    """A sample of a run. ``left`` is how many requests MongoDB holds, whatever their state."""
 
     seconds: float
     phase: str

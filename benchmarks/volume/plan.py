@@ -28,7 +28,7 @@ START_SECONDS: Final = 300
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run.
+    """The plan of a run.
 
     ``cache_gb`` is WiredTiger's cache: 2 is what MongoDB takes by itself on a machine of 5 GB.
     ``expire`` has MongoDB's TTL remove everything in the end, ``lose_redis`` empties Redis while

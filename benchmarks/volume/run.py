@@ -107,7 +107,7 @@ def _free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def run(plan: Plan, folder: Path, progress: Progress) -> Result:
-    """One run in an empty folder, on servers of its own.
+    """Run a plan in an empty folder, on servers of its own.
 
     Raises:
         BenchError: it could not be done, or took too long.

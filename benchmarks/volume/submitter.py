@@ -1,4 +1,4 @@
-"""One of the processes that submit: ``python -m benchmarks.volume.submitter NUMBER``.
+"""Submit requests, as one process of several: ``python -m benchmarks.volume.submitter NUMBER``.
 
 It calls the router's handler object with the events of API Gateway, and does as a client should:
 what is answered with 429 or 503 is sent again after Retry-After.

@@ -1,4 +1,4 @@
-"""One of the processes that drain: ``python -m benchmarks.volume.worker NUMBER``.
+"""Drain the queue, as one process of several: ``python -m benchmarks.volume.worker NUMBER``.
 
 The consumer's wiring as it is, but that its downloads are answered from memory. It is invoked again
 and again, as a warm environment of Lambda is, until an invocation ends because nothing is left.

@@ -31,7 +31,7 @@ _HOST: Final = ("stage", "host")
 
 
 class FleetDashboard(Construct):
-    """One dashboard of the stage's name."""
+    """The CloudWatch dashboard of a stage, under the stage's name."""
 
     def __init__(
         self,

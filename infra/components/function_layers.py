@@ -25,7 +25,7 @@ def architecture(chosen: Architecture) -> lambda_.Architecture:
 
 
 class FunctionLayers(Construct):
-    """All layers of a stage, from the folders that ``bundle.py`` built."""
+    """The Lambda layers of a stage, from the folders that ``bundle.py`` built."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, bundle: Bundle, chosen: Architecture

@@ -139,7 +139,7 @@ def _method_settings(stage: Stage) -> dict[str, Any]:
 
 
 def _access_log_format() -> apigateway.AccessLogFormat:
-    """One JSON line a request: who by key id, what, how long; never the key itself."""
+    """Return the access log's format: a JSON line a request, with the key's id, never the key."""
     return apigateway.AccessLogFormat.custom(
         '{"request_id":"$context.requestId","api_key_id":"$context.identity.apiKeyId",'
         '"source_ip":"$context.identity.sourceIp","method":"$context.httpMethod",'

@@ -76,7 +76,7 @@ class OtherPrices(_Table, frozen=True, kw_only=True):
 
 
 class Prices(_Table, frozen=True, kw_only=True, rename={"functions": "lambda"}):
-    """All of them; those by the hour by type."""
+    """The prices of AWS and Atlas; those by the hour are by instance type."""
 
     functions: LambdaPrices
     api_gateway: ApiPrices
@@ -102,7 +102,7 @@ class Measured(_Table, frozen=True, kw_only=True):
 
 
 class OwnMachine(_Table, frozen=True, kw_only=True):
-    """One machine with everything on it."""
+    """A machine of one's own that runs the whole product."""
 
     month: Price
     cores: Number

@@ -225,7 +225,7 @@ def _bytes(inputs: Inputs, shape: Shape, pages: float) -> Iterator[Line]:
 
 
 def _kb_over_nat(assumed: Assumed) -> float:
-    """Of a page: what is asked and answered over IPv4, and what is stored."""
+    """Return the kB of a page that pass the NAT: its IPv4 traffic, and what is stored."""
     return (assumed.page_kb + assumed.request_kb) * (1 - assumed.ipv6) + assumed.store_kb
 
 
@@ -306,7 +306,7 @@ def _nat(inputs: Inputs, shape: Shape) -> Line:
 
 
 def own_bill(inputs: Inputs, pages: float = _MILLION) -> Bill:
-    """One machine with everything on it: it costs by the month alone."""
+    """Return the bill of a machine of one's own, which costs by the month alone."""
     machine = inputs.assumed.own_machine
     hour, held_up_by = own_pages_an_hour(inputs)
     return Bill(

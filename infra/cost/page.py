@@ -37,7 +37,7 @@ def bills_of(inputs: Inputs) -> tuple[list[Shape], list[Bill]]:
 
 
 def written(inputs: Inputs) -> str:
-    """Everything between the marks."""
+    """Return the text between the marks of the cost page."""
     return "\n\n".join(_parts(inputs))
 
 

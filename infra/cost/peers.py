@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One of them."""
+    """The published cost of a peer for a million pages."""
 
     who: str
     per_million: float

@@ -22,7 +22,7 @@ _KEYS: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One stage.
+    """The parts of a stage that cost.
 
     Attributes:
         name: The stage's.

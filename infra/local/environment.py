@@ -1,4 +1,4 @@
-"""One Lambda execution environment: a process that loads a handler once, then one event at a time.
+"""Run a Lambda execution environment: load a handler once, then handle one event at a time.
 
 ``python -m infra.local.environment functions.router.handler.lambda_handler``
 
@@ -51,7 +51,7 @@ class LambdaContext:
 
     @property
     def log_stream_name(self) -> str:
-        """One for each environment, as on AWS."""
+        """Return the log stream's name, which each environment has of its own, as on AWS."""
         return os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "local")
 
     def get_remaining_time_in_millis(self) -> int:

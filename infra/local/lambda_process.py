@@ -79,7 +79,7 @@ def failure(kind: str, message: str, request_id: str) -> Result:
 
 
 class Environment:
-    """One process; see ``environment.py`` for what goes over its pipes."""
+    """An execution environment's process; see ``environment.py`` for what its pipes carry."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """Talk to a process that is starting."""

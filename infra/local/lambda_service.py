@@ -141,7 +141,7 @@ class Pool:
 
 
 class LambdaService:
-    """All functions by their deployed names."""
+    """The local Lambda service: all functions by their deployed names."""
 
     def __init__(
         self,

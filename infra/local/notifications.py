@@ -28,7 +28,7 @@ _TAIL_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One message as it came."""
+    """A notification as it was received."""
 
     at: str
     subject: str

@@ -29,7 +29,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """One HTTP request as it came in; ``raw_path`` is still percent-encoded."""
+    """An HTTP request as it was received; ``raw_path`` is still percent-encoded."""
 
     method: str
     raw_path: str

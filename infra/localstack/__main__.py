@@ -54,7 +54,7 @@ def choose(folder: Path, environ: Mapping[str, str]) -> LocalStack:
 def run(
     localstack: LocalStack, folder: Path, pages: int, steps: Steps, *, folded: bool = False
 ) -> None:
-    """All of it.
+    """Run all steps, from the build of LocalStack to the end of the journey.
 
     Raises:
         StepError: a step has failed.

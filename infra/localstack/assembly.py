@@ -35,7 +35,7 @@ def rename_templates(folder: Path, changed: set[str], why: str) -> None:
 
 
 def other_hash(known: str, why: str) -> str:
-    """Another name, the same for the same reason.
+    """Return another hash for a name; the same name and reason give the same one.
 
     >>> other_hash("a", "b") == other_hash("a", "b") != other_hash("a", "c")
     True

@@ -24,7 +24,7 @@ class Notification(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Return the notification's subject and message as one text."""
         return f"{self.subject} {self.message}"
 
 

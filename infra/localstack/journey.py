@@ -88,7 +88,7 @@ class Journey:
         return pages.FetchContext(biz=settings.BIZ, rule=settings.RULE, urls=found)
 
     def run(self) -> None:
-        """All of it, in its order.
+        """Run all steps of the journey in order.
 
         Raises:
             StepError: a step has failed.

@@ -51,7 +51,7 @@ def docker_answers(environ: Mapping[str, str]) -> bool:
 
 
 class Ordinary:
-    """One that ``AWS_ENDPOINT_URL`` names, which stays; or a container, which goes.
+    """The LocalStack at ``AWS_ENDPOINT_URL``, which is kept, or else a container, which is removed.
 
     Args:
         logs: Where Docker's output goes.

@@ -46,7 +46,7 @@ class LocalStack(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Everything is up.
+    """The servers of a run, all of them up: LocalStack, Redis, MongoDB and the site.
 
     Attributes:
         environment: In which AWS's SDKs and CDK find LocalStack.
@@ -99,7 +99,7 @@ def running(localstack: LocalStack, folder: Path) -> Iterator[Scene]:
 
 
 def _port(url: str) -> int:
-    """Of the first address in it."""
+    """Return the port of the first address in a URL."""
     port = urlsplit(url.partition(",")[0]).port
     if port is None:
         raise PartError(f"{url} names no port")

@@ -46,7 +46,7 @@ def find_tools(environ: Mapping[str, str]) -> Path | None:
 
 
 class Tools:
-    """One LocalStack, started and stopped by the folder's scripts.
+    """A LocalStack that the folder's scripts start and stop.
 
     Args:
         folder: The scripts.

@@ -100,7 +100,7 @@ class Workforce:
         self._set_alarm("OK")
 
     def scale_down(self, step: Step) -> None:
-        """Of an idle fleet nobody is kept, and as little is allowed as before."""
+        """Check that an idle fleet keeps no worker and reserves as little concurrency as before."""
         answer: dict[str, Any] = {}
         for _ in range(_LOOKS):
             answer = self._hand.invoke(names.SCHEDULER)
@@ -200,7 +200,7 @@ class Workforce:
         return done
 
     def _set_alarm(self, state: str) -> None:
-        """As if its metric had crossed the threshold, or come back."""
+        """Set the alarm's state as if its metric had crossed the threshold, or come back."""
         self._deployment.access.client("cloudwatch").set_alarm_state(
             AlarmName=alarm_name(self._deployment.stage, Kind.BACKLOG),
             StateValue=state,

@@ -34,7 +34,7 @@ class Obstacle:
 
 
 def find_obstacles(stage: Stage, access: Access) -> list[Obstacle]:
-    """All of them; none means that the stacks can be deleted to the last.
+    """Return all obstacles to a removal; none means that all stacks can be deleted.
 
     Raises:
         StepError: AWS refused or did not answer.
@@ -65,7 +65,7 @@ def find_obstacles(stage: Stage, access: Access) -> list[Obstacle]:
 
 
 def _protected(refusing: Mapping[str, str], stage: Stage) -> Iterator[Obstacle]:
-    """Of these stacks, whose regions are said where the stage says its own."""
+    """Yield an obstacle for protected stacks; ``refusing`` maps their names to regions."""
     if refusing:
         yield Obstacle(
             said=f"termination protection is on for {', '.join(refusing)}: nothing was deleted."

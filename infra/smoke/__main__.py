@@ -27,7 +27,7 @@ _PAGE_SECONDS = 180.0
 def run(
     stage: str, access: Access, steps: Steps, fetch_context: pages.FetchContext | None = None
 ) -> None:
-    """All checks.
+    """Run all checks.
 
     Raises:
         StepError: one found something.

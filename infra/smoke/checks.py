@@ -47,7 +47,7 @@ def stacks(deployment: Deployment) -> str:
 
 
 def functions(deployment: Deployment) -> str:
-    """Each function is active, and is what fleet.py describes."""
+    """Check that each function is active and is what fleet.py describes."""
     specs = fleet_of(deployment.settings.pools).functions
     for spec in specs:
         name = names.function_name(deployment.stage, spec.name)
@@ -278,7 +278,7 @@ def topics(deployment: Deployment) -> str:
 
 
 def dead_letters(deployment: Deployment) -> str:
-    """No event was given up on."""
+    """Check that the dead-letter queues of events are empty."""
     sqs = deployment.access.client("sqs")
     queues = deployment.dead_letters()
     for name, url in queues.items():

@@ -100,7 +100,7 @@ def wait_done(
 
 
 def records(client: Client, fetch_context: FetchContext, ids: Sequence[str]) -> str:
-    """Each of the requests has its record, once.
+    """Check that each request has its record exactly once.
 
     Raises:
         StepError: one has none, or two.
@@ -123,7 +123,7 @@ def records(client: Client, fetch_context: FetchContext, ids: Sequence[str]) -> 
 
 
 def tracking(client: Client, fetch_context: FetchContext, ids: Sequence[str]) -> str:
-    """Some of the requests, by id: state, timeline, worker, records; and the ledger.
+    """Check some requests by id: state, timeline, worker, records; and the ledger.
 
     Raises:
         StepError: it does not say what happened.

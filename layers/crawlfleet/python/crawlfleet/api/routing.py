@@ -105,7 +105,7 @@ class Context(Protocol):
 
 
 class Call:
-    """One call.
+    """A call of the API.
 
     Args:
         event: API Gateway's.
@@ -191,7 +191,7 @@ ANY: Final = (400, 403, 404, 503)
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation. ``handler`` is called with the :class:`Call` and the parts of its path.
+    """An API operation. ``handler`` is called with the :class:`Call` and the parts of its path.
 
     ``answers`` gives the shape by status; ``problems`` the statuses of its errors. ``headers`` are
     what the call may carry, ``answer_headers`` what its answers may. An ``open`` one needs no key.

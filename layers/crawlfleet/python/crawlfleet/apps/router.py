@@ -67,7 +67,7 @@ class Remembered(Generic[T]):
         self._lock = Lock()
 
     def __call__(self) -> T:
-        """As it was found some seconds ago at most."""
+        """Return the value as it was found, at most ``seconds`` ago."""
         with self._lock:
             if self._found is None or not 0 <= self._clock() - self._found[0] < self._seconds:
                 self._found = None
@@ -196,20 +196,20 @@ class RouterContext:
 
     @cached_property
     def submission(self) -> Submissions:
-        """For submitting requests."""
+        """The service that submits requests."""
         from crawlfleet.apps.submissions import open_submissions
 
         return open_submissions(self._parts)
 
     @cached_property
     def tracking(self) -> Tracking:
-        """For following requests and reading records."""
+        """The service that follows requests and reads their records."""
         parts = self._parts
         return Tracking(store=parts.store, ledgers=parts.ledgers, queue=parts.queue)
 
     @cached_property
     def explaining(self) -> "ExplainingPorts":
-        """For explaining requests."""
+        """The ports that explaining a request needs."""
         from crawlfleet.monitoring.explain.service import ExplainingPorts
         from crawlfleet.requests.mongo.ledger import MongoJournal
 
@@ -223,7 +223,7 @@ class RouterContext:
 
     @cached_property
     def explaining_urls(self) -> "UrlPorts":
-        """For explaining URLs."""
+        """The ports that explaining a URL needs."""
         from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
         from crawlfleet.monitoring.explain.urls import UrlPorts
 
@@ -237,7 +237,7 @@ class RouterContext:
 
     @cached_property
     def dead_letters(self) -> "DeadLetters":
-        """For dead letters."""
+        """The dead-letter service."""
         from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
         from crawlfleet.requests.dead_letters.service import DeadLetters
         from crawlfleet.requests.mongo.ledger import MongoJournal
@@ -255,33 +255,33 @@ class RouterContext:
 
     @cached_property
     def seeds(self) -> "SeedDispatcher":
-        """For seeds."""
+        """The frontier's seed dispatcher."""
         from crawlfleet.apps.rounds import open_seed_dispatcher
 
         return open_seed_dispatcher(self._parts, self.submission)
 
     @cached_property
     def visits(self) -> "MongoVisits":
-        """For what is known of pages."""
+        """The store of page visits."""
         from crawlfleet.crawling.recrawl.mongo import MongoVisits
 
         return MongoVisits(self._parts.nodes)
 
     @cached_property
     def coverage(self) -> "RedisCoverages":
-        """For the coverage of rules."""
+        """The store of the rules' coverage."""
         from crawlfleet.crawling.records.redis import RedisCoverages
 
         return RedisCoverages(self._parts.redis)
 
     @property
     def trials(self) -> "Trials":
-        """For trying rules."""
+        """The service that tries rules."""
         return self._parts.trials
 
     @cached_property
     def schedules(self) -> "ScheduleService":
-        """For schedules."""
+        """The schedule service."""
         from crawlfleet.jobs.schedules.mongo import MongoSchedules
         from crawlfleet.jobs.schedules.service import ScheduleService
         from crawlfleet.jobs.spiders.mongo import MongoSpiders
@@ -291,7 +291,7 @@ class RouterContext:
 
     @cached_property
     def spiders(self) -> "SpiderService":
-        """For spiders."""
+        """The spider service."""
         from crawlfleet.jobs.mongo.store import MongoJobs
         from crawlfleet.jobs.schedules.mongo import MongoSchedules
         from crawlfleet.jobs.spiders.mongo import MongoSpiders
@@ -304,7 +304,7 @@ class RouterContext:
 
     @cached_property
     def jobs(self) -> "JobService":
-        """For jobs."""
+        """The job service."""
         from crawlfleet.jobs.bidding.redis import RedisBoard
         from crawlfleet.jobs.mongo.store import MongoJobs
         from crawlfleet.jobs.service import JobService, JobStarter
@@ -325,35 +325,35 @@ class RouterContext:
 
     @cached_property
     def cancelling(self) -> "JobCancellation":
-        """For cancelling jobs."""
+        """The service that cancels jobs."""
         from crawlfleet.apps.rounds import open_cancellation
 
         return open_cancellation(self._parts)
 
     @cached_property
     def reopening(self) -> "MongoJobReopening":
-        """For retrying jobs that have ended."""
+        """The reopening of jobs that have ended, in MongoDB."""
         from crawlfleet.jobs.mongo.lists import MongoJobReopening
 
         return MongoJobReopening(self._parts.nodes)
 
     @cached_property
     def usage(self) -> "RunUsage":
-        """For what runs took."""
+        """The usage service, which answers what runs took."""
         from crawlfleet.apps.rounds import open_run_usage
 
         return open_run_usage(self._parts)
 
     @cached_property
     def detector(self) -> "RedisFailureDetector":
-        """For the statuses of workers."""
+        """The failure detector, for the statuses of workers."""
         from crawlfleet.fleet.redis.registry import RedisFailureDetector
 
         return RedisFailureDetector(self._parts.redis)
 
     @cached_property
     def hosts(self) -> "HostsOfBizs":
-        """For the hosts of a biz."""
+        """The view of a biz's hosts."""
         from crawlfleet.crawling.politeness.redis import RedisHosts
         from crawlfleet.monitoring.fleet_view import HostsOfBizs
         from crawlfleet.requests.queue.redis.stats import RedisOverview
@@ -365,14 +365,14 @@ class RouterContext:
 
     @cached_property
     def sampling(self) -> "Sampler":
-        """For the sample of the whole fleet."""
+        """The sampler of the whole fleet."""
         from crawlfleet.apps.monitor import sampler_over
 
         return sampler_over(self._parts)
 
     @cached_property
     def incidents(self) -> "MongoIncidentBook":
-        """For incidents."""
+        """The store of incidents."""
         from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 
         return MongoIncidentBook(self._parts.nodes)

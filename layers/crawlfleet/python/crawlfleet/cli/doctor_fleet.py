@@ -244,7 +244,7 @@ def _part(part: str, name: str) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    """Some names, and how many more there are.
+    """Return the first names, and how many more there are.
 
     >>> _named(str(n) for n in range(7))
     '0, 1, 2, 3, 4 and 2 more'

@@ -40,7 +40,7 @@ class UnknownPageError(NotFoundError):
 
 
 class UnknownSegmentError(NotFoundError):
-    """No seed is in the segment that was asked for."""
+    """The requested segment has no seed."""
 
 
 _SERVICE: Final = (

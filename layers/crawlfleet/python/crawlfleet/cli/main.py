@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is called for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """All names, in the order in which one meets them."""
+        """Return the names of all commands, in the order in which one meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002

@@ -55,7 +55,7 @@ class Report:
         self.deleted = False
 
     def document(self, *, acted: bool) -> dict[str, Any]:
-        """All of it, for scripts."""
+        """Return the import's result as a JSON document, for scripts."""
         return {
             "requests": self.found.requests,
             "readable": self.readable,

@@ -140,7 +140,7 @@ class Report:
             self.answers.append({"place": place, "url": url, "error": error})
 
     def document(self, *, waited: bool) -> dict[str, Any]:
-        """All of it, for scripts."""
+        """Return the submission's result as a JSON document, for scripts."""
         states = {status.id: status for status in self.finished}
         for answer in self.answers:
             status = states.get(answer.get("id", ""))

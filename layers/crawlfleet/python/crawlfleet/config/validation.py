@@ -234,7 +234,7 @@ def ended_at(biz: Biz, index: int) -> datetime | None:
 
 
 def _seeds_seconds(biz: Biz) -> float | None:
-    """For how long seeds of the last segment that began under a generation may be there.
+    """Return the longest life of seeds: of the last segment that began under a generation.
 
     They are handed out, end with their requests, and are kept from the segment's end on.
     """

@@ -25,7 +25,7 @@ JobKey: TypeAlias = tuple[str, str, str]
 
 
 class JobState(StrEnum):
-    """Where a job is. ``PLACING`` waits for a worker that it suits, where that is wanted."""
+    """The state of a job. ``PLACING`` waits for a suitable worker, where that is wanted."""
 
     PLACING = "placing"
     EXPANDING = "expanding"
@@ -135,7 +135,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return self.tenant, self.biz, self.name
 
     def as_created(self) -> "Job":
-        """As a store keeps it: times to the millisecond, due as soon as it is there."""
+        """Return the job as a store keeps it: times to the millisecond, due when it is created."""
         created_at = from_ms(to_ms(self.created_at))
         return replace(
             self,
@@ -182,7 +182,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one run, or of many: how much it takes, on average over its time and at its highest.
+    """The resource usage of one run or of many: the average over its time, and the highest.
 
     Memory in bytes, bandwidth in bytes a second, CPU as the index. Nothing is below 0.
     """

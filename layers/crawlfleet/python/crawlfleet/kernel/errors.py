@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One validation error: where it is (``urls[3].url``) and what is wrong with it."""
+    """A validation error: its field (``urls[3].url``) and what is wrong with it."""
 
     field: str
     message: str
@@ -205,7 +205,7 @@ class ExtractError(CrawlfleetError):
 
 
 class LeaseLostError(CrawlfleetError):
-    """Another worker owns the request now: stop, write nothing."""
+    """The lease was lost: another worker owns the request now. Stop, write nothing."""
 
 
 class StoreError(CrawlfleetError):

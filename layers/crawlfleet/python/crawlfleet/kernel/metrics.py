@@ -19,7 +19,7 @@ class Unit(StrEnum):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One value. ``fine`` asks for 1 s resolution: for what is counted by the second."""
+    """A metric value. ``fine`` asks for 1 s resolution: for what is counted by the second."""
 
     name: str
     value: float

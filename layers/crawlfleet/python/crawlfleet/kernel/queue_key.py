@@ -40,7 +40,7 @@ _AT: Final = "@"
 
 
 class QueueKey(msgspec.Struct, frozen=True, order=True):
-    """One biz of one tenant, and the name of its queue (SPEC.md A3, A6).
+    """A queue key: a biz of a tenant, which names its queue (SPEC.md A3, A6).
 
     Every key of a queue carries the hash tag ``{tenant:biz}``, so that one script may touch all of
     them on a Redis Cluster too.
@@ -89,7 +89,7 @@ DEFAULT_PRIORITY = 5
 
 
 class Ageing(Document, frozen=True, kw_only=True):
-    """By how much the priority of what waits grows (requests.queue.ageing).
+    """The ageing of priorities: how fast those of waiting tasks rise (requests.queue.ageing).
 
     A tick is every ``interval_seconds``. A task weighs its priority + 1, and at each tick at which
     its age is more than ``beta`` of the oldest one's that becomes up to twice as much, though never

@@ -1,4 +1,4 @@
-"""All validation errors of a document at once, each with its field path (SPEC.md A3).
+"""Find all validation errors of a document at once, each with its field path (SPEC.md A3).
 
 msgspec stops at the first error, and its message names a place by counting (``$.rules[...]``). Here
 the document is decoded whole first, which is all that a right one costs. Only a wrong one is

@@ -23,7 +23,7 @@ _OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One page to download. ``rule`` may be left to the submission or to the biz.
+    """A page to download. ``rule`` may be left to the submission or to the biz.
 
     Under one ``client_id`` of yours a biz stores one request; ``job`` is what it is counted under.
     Of a ``priority`` from 0 to 10, 5 where none is said, the higher ones are served earlier.

@@ -224,7 +224,7 @@ class SubmissionCalls(Calls):
 def _each_with(
     ids: Iterable[str], entries: Iterable[EntryLike]
 ) -> Iterator[tuple[EntryLike, str | None]]:
-    """Each entry with its client id.
+    """Yield each entry with its client id.
 
     Raises:
         InvalidRequestError: there are not as many ids as entries.

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision. ``kind`` is ``request``, or ``lane`` for an event of the biz's whole queue.
+    """A decision. ``kind`` is ``request``, or ``lane`` for an event of the biz's whole queue.
 
     Of a URL also ``seed`` and ``visit``.
     """
@@ -79,7 +79,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """All pages that are known, and the sums of their counts; ``due`` are to be read again now."""
+    """The totals of all known pages; ``due`` are to be read again now."""
 
     pages: int = 0
     visits: int = 0
@@ -89,7 +89,7 @@ class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VisitsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One page where a URL was given, else the totals; the other is null."""
+    """The visits of a page where a URL was given, else the totals; the other is null."""
 
     visit: Visit | None = None
     totals: VisitTotals | None = None

@@ -148,7 +148,7 @@ class BizState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """All bizs together; ``late`` is how many of them are."""
+    """The totals of all bizs; ``late`` is how many of them are late."""
 
     bizs: int = 0
     queued: int = 0

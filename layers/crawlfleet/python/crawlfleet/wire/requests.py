@@ -33,7 +33,7 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of a request's state: when, by whom, why."""
+    """A change of a request's state: when, by whom, why."""
 
     at: datetime
     state: str

@@ -9,7 +9,7 @@ from crawlfleet.wire import Page
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One extracted record. ``id`` is stable: seen twice, it is the same record."""
+    """An extracted record. ``id`` is stable: seen twice, it is the same record."""
 
     id: str
     request_id: str

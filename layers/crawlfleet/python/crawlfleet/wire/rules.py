@@ -8,7 +8,7 @@ from crawlfleet.kernel.errors import Problem
 
 
 class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """In how many records a field had a value, and in which share of them, from 0 to 1."""
+    """The coverage of a field: how many records have a value, and their share, from 0 to 1."""
 
     name: str
     count: int = 0
@@ -48,7 +48,7 @@ class FetchedPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no page; ``reason`` is what a dead letter would say.
+    """The failure to fetch a page; ``reason`` is that of its dead letter.
 
     ``status`` is the site's, 0 where it gave no answer or was not asked, as with `RobotsDenied`. A
     host without a free host slot is `Throttled` with a status of 0. ``retry_after_seconds`` is when

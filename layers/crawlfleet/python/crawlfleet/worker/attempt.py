@@ -1,4 +1,4 @@
-"""One attempt at a request: download the page, read it; whatever happens becomes an outcome.
+"""Attempt a request: download the page and read it; whatever happens becomes an outcome.
 
 A rule gives all of a page at once. A spider may go on for long, over a file of a million rows: what
 it gives is taken in slices, so that the event loop goes on, and stored in parts, so that a worker's

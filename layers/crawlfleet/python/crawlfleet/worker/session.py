@@ -130,7 +130,7 @@ class Account:
 
 
 class Session:
-    """One invocation of a worker: its services, limits and report, and the requests in flight."""
+    """The state of an invocation: its services, limits and report, and the requests in flight."""
 
     def __init__(self, services: WorkerServices, worker: str) -> None:
         self.services = services

@@ -53,7 +53,7 @@ class Idle:
 
 
 class _Run:
-    """One job on this worker, or all that is of none.
+    """The usage of a job on this worker, or of all requests without a job.
 
     Of ``running`` tasks the last one ended at ``quiet_since``. Since the last reading ``spent`` are
     the seconds of downloads, of all together, ``active`` those with any, ``moved`` the bytes.
@@ -80,7 +80,7 @@ class _Run:
         self.running += change
 
     def clear(self, now: float) -> None:
-        """Another reading begins."""
+        """Begin another reading."""
         self._at = now
         self.spent = self.active = 0.0
         self.moved = 0

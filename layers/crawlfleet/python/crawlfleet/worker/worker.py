@@ -47,7 +47,7 @@ WHY_HANDED_BACK: Final = {
 
 
 class Worker:
-    """One consumer invocation. Make it, await :meth:`run` once, read the report."""
+    """A consumer invocation. Make it, await :meth:`run` once, read the report."""
 
     def __init__(self, services: WorkerServices, worker: str) -> None:
         self._services = services

@@ -262,7 +262,7 @@ class PoolLimits(Document, frozen=True, kw_only=True):
 
 
 class DetectorLimits(Document, frozen=True, kw_only=True):
-    """When a silent worker is taken to be dead (fleet.failure_detector).
+    """The limits after which a silent worker is declared dead (fleet.failure_detector).
 
     ``threshold`` is phi; ``pause_seconds`` is what a healthy worker may be silent for beyond what
     its history says; ``deviation_seconds`` the least that its beats are taken to vary by.

@@ -12,7 +12,7 @@ Interval: TypeAlias = Annotated[float, Meta(ge=1, le=315_360_000)]
 
 
 class RecrawlPolicy(Document, frozen=True, kw_only=True):
-    """When a page is read again, and what spares its download.
+    """The recrawl policy: when a page is fetched again, and what spares its download.
 
     ``conditional`` sends the validators that the site gave (ETag, Last-Modified). With ``schedule``
     each page is submitted again by itself, first after ``first_seconds``, then after an interval

@@ -79,7 +79,7 @@ class DateFormats(Document, frozen=True, kw_only=True):
 
 
 class Step(Document, frozen=True, kw_only=True):
-    """One step; exactly one key is set.
+    """A transform step; exactly one key is set.
 
     ``match`` keeps the first group of the first match of an expression (RE2), or the whole match;
     ``pick`` one text by its place from 0, or from the end by -1; ``slice`` the characters from the
@@ -195,7 +195,7 @@ class Selector(
 
 
 class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One field of a record.
+    """A field of a record.
 
     Inside an item a field may say nowhere to look and then means the item itself. ``fact`` takes a
     fact of the fetch instead, ``main_text`` what people read on an HTML page, without navigation

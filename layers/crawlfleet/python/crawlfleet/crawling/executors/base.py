@@ -147,7 +147,7 @@ class Parameters(Document, frozen=True, kw_only=True):
 
 
 class NoParameters(Parameters, frozen=True, kw_only=True):
-    """No parameters."""
+    """The parameters of an executor that takes none."""
 
 
 P = TypeVar("P", bound=Parameters)

@@ -175,7 +175,7 @@ _MISREAD: Final = re.compile(r"\A\s*\d{9,}|\d\s*[AaPp]\.?[Mm]\b", re.ASCII)
 
 
 class FeedParameters(Parameters, frozen=True, kw_only=True):
-    """With ``rule`` each entry's page becomes a link for that rule or spider.
+    """The parameters of a feed; ``rule`` is the rule or spider that reads each entry's page.
 
     ``records`` is false where the entries themselves are not wanted.
     """

@@ -87,7 +87,7 @@ class DetailParameters(Parameters, frozen=True, kw_only=True):
 
 
 class Detail(Executor[DetailParameters]):
-    """One record of a page, as a rule without ``items`` gives it."""
+    """The executor that reads one record of a page, as a rule without ``items`` does."""
 
     name = "detail"
     Parameters = DetailParameters

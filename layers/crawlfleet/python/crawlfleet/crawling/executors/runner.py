@@ -222,7 +222,7 @@ class BadRecords(StrEnum):
 
 
 class Piece(NamedTuple):
-    """One record as the page writes it; ``place`` is what errors call it."""
+    """A piece of a page: one record as the page writes it; errors call it ``place``."""
 
     place: str
     written: bytes

@@ -32,7 +32,7 @@ _DEPTHS: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class Document:
-    """One page while it is read. Not shared between threads."""
+    """A page while it is read. Not shared between threads."""
 
     def __init__(self, page: Page, source: Source, cpu_seconds: float = CPU_SECONDS_MAX) -> None:
         self.page = page

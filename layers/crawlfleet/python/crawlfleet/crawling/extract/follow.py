@@ -50,7 +50,7 @@ _LINK_UNITS: Final = 500
 
 
 class Follower:
-    """One of a rule's ``follow``, compiled."""
+    """A compiled entry of a rule's ``follow``."""
 
     __slots__ = ("_allow", "_chain", "_deny", "_find", "_follow", "_meta", "_regex", "_rule")
 

@@ -81,7 +81,7 @@ class _MeteredMatch(JSONPathMatch):
         )
 
     def add_child(self, *children: JSONPathMatch) -> None:
-        """Nobody asks a match for its children."""
+        """Do nothing: the children of a match are never read."""
 
 
 def _metered(node: JSONPathMatch) -> JSONPathMatch:

@@ -27,7 +27,7 @@ _LONG: Final = 1_000_000
 
 
 class RegexQuery:
-    r"""One compiled expression. A match counts as its first group, or the whole where it has none.
+    r"""A compiled expression. A match counts as its first group, or the whole where it has none.
 
     Raises:
         ValueError: RE2 cannot read the expression (it has no look-around and no back-references).

@@ -1,4 +1,4 @@
-"""From matches to the value of a field: taken, narrowed, stripped, joined, cast, kept."""
+"""Turn matches into the value of a field: take, narrow, strip, join, cast, keep."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _now() -> datetime:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Download:
-    """One download from its first hop to its end; waits between hops do not count as its time.
+    """A download from its first hop to its end; waits between hops do not count as its time.
 
     ``before`` are the seconds of the hops before this one.
     """

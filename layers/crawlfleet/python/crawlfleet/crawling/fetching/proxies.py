@@ -96,7 +96,7 @@ _MAX_POOLS: Final = 256
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
-    """One proxy: its URL without credentials, and the header that holds them."""
+    """A proxy: its URL without credentials, and the header that holds them."""
 
     url: URL
     authorization: str | None

@@ -153,7 +153,7 @@ _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One request on the way to a page. ``headers`` must not be changed."""
+    """A hop: one request on the way to a page. ``headers`` must not be changed."""
 
     method: str
     url: URL

@@ -98,7 +98,7 @@ class BodyRoom:
 
 
 class Share:
-    """One body's part of the room: ``held`` bytes."""
+    """A body's share of its ``BodyRoom``: ``held`` bytes."""
 
     __slots__ = ("_room", "held")
 

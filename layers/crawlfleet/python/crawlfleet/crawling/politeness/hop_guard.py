@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class NoSlotError(CrawlfleetError):
-    """No slot is free for the page now; defer it without counting an attempt."""
+    """No host slot is free for the page now; defer it without counting an attempt."""
 
     def __init__(self, message: str, *, again_seconds: float) -> None:
         self.again_seconds = again_seconds

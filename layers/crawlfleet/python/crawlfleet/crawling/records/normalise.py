@@ -93,7 +93,7 @@ class _MisfitError(Exception):
 
 
 class _Form:
-    """One record on its way; ``left`` is what it may still take."""
+    """The normaliser of a record; ``left`` is how many bytes it may still take."""
 
     __slots__ = ("left",)
 

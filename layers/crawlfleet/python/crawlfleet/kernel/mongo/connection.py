@@ -205,7 +205,7 @@ class _Opened:
 
 
 class MongoNodes:
-    """One client a node, opened at first use, and anew when its URI is another one.
+    """The MongoDB clients, one a node, opened at first use, and anew when its URI changes.
 
     That is looked for every few minutes, and at once when the node refuses our user.
 
@@ -427,7 +427,7 @@ TRANSACTION_SECONDS: Final = 15.0
 
 
 class MetAnotherError(Exception):
-    """Another transaction made the same document at the same moment: undo, and do it again."""
+    """Another transaction created the same document at the same moment: undo, and try again."""
 
 
 def in_transaction(client: MongoClient[Document], write: Callable[[ClientSession], T]) -> T:

@@ -65,7 +65,7 @@ class Pace:
 
 
 def refusal_of(client: MongoClient[Any]) -> OperationFailure | None:
-    """As what a client's servers have refused us, as far as the driver remembers.
+    """Return the failure by which a client's servers refuse us, as far as the driver remembers.
 
     It takes a server that has refused us for one that it does not know, until the server's next
     heartbeat, which may be ten seconds: whoever waits for a primary would wait for nothing.

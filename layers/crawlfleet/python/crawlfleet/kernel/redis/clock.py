@@ -1,4 +1,4 @@
-"""One clock for the whole fleet: that of its Redis.
+"""The fleet's clock: the time of its Redis server.
 
 A lease is judged by whoever looks at it. A worker whose clock runs five minutes ahead would take
 every other worker's leases for ended, and do their work a second time. So workers go by the time of

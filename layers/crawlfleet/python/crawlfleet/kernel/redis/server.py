@@ -1,4 +1,4 @@
-"""One Redis server: its address, the Lua scripts, how calls are put to it, keys of the fleet."""
+"""The Redis server: its address, its Lua scripts, calls to it, and the keys of the fleet."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -93,7 +93,7 @@ Scalar: TypeAlias = str | Integer | float | bool | None
 class Submission(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """One page to download. ``rule`` may be left out where the biz has only one.
+    """A page to download. ``rule`` may be left out where the biz has only one.
 
     ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at. What
     has a ``client_id`` is stored once, however often and in whatever call it comes. What has a
