@@ -1,4 +1,4 @@
-"""The inbox receives what SNS sends to either topic, and leaves nothing behind."""
+"""The inbox receives what SNS sends to each topic, and leaves nothing behind."""
 
 import boto3
 import pytest

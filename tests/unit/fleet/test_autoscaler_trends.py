@@ -39,7 +39,7 @@ any_demands = st.builds(
 
 @given(any_demands, limits, st.integers(0, 60), st.one_of(st.none(), throughputs))
 def test_a_steady_demand_comes_to_rest(demand, limits, live, throughput):
-    """The autoscaler does not stop and start the same worker for ever."""
+    """No workers are stopped and started again for ever."""
     decider = Decider(limits, throughput)
     decider.live = live
     found: list[tuple[int, int]] = []
