@@ -120,13 +120,14 @@ def ends(notification: Notification, stage: str, kind: Kind) -> bool:
     """Return whether a message is the one by which a finding's incident is over.
 
     >>> subject = "crawlfleet aws-small over: mongodb main: the disk fills"
-    >>> letter = Letter("people", subject, "It is over.")
-    >>> ends(letter, "aws-small", Kind.STORAGE), ends(letter, "aws-small", Kind.BACKLOG)
+    >>> notification = Notification("people", subject, "It is over.")
+    >>> ends(notification, "aws-small", Kind.STORAGE), ends(notification, "aws-small", Kind.BACKLOG)
     (True, False)
-    >>> ends(letter._replace(subject=subject.replace("over", "warning")), "aws-small", Kind.STORAGE)
+    >>> other = notification._replace(subject=subject.replace("over", "warning"))
+    >>> ends(other, "aws-small", Kind.STORAGE)
     False
-    >>> told = {"incidents": [{"kind": "storage", "event": "recovered"}]}
-    >>> ends(Letter("machines", "", json.dumps(told)), "aws-small", Kind.STORAGE)
+    >>> bulletin = {"incidents": [{"kind": "storage", "event": "recovered"}]}
+    >>> ends(Notification("machines", "", json.dumps(bulletin)), "aws-small", Kind.STORAGE)
     True
     """
     if notification.topic == "machines":

@@ -292,7 +292,7 @@ def evaluations_required(kind: Kind, least: int) -> int:
 
     ``least`` are those of any kind that does not rise.
 
-    >>> evaluations_required(Kind.BACKLOG, 2), looks_wanted(Kind.NO_WORKERS, 2)
+    >>> evaluations_required(Kind.BACKLOG, 2), evaluations_required(Kind.NO_WORKERS, 2)
     (2, 3)
     >>> evaluations_required(Kind.EVICTIONS, 2)
     1
