@@ -9,7 +9,7 @@ from tests.kit.cli import run
 
 
 def program(captured: Any) -> Callable[..., SimpleNamespace]:
-    """What runs it and tells what it wrote, and its exit code; ``captured``: pytest's, of bytes."""
+    """Return a function that runs the CLI and returns its output and exit code."""
 
     def call(*arguments: str) -> SimpleNamespace:
         captured.readouterr()

@@ -1,4 +1,4 @@
-"""What every test may ask for: real servers, a tenant of its own, AWS in memory, no network.
+"""Fixtures of all tests: real servers, a tenant per test, AWS in memory, no network.
 
 The suite starts its own Redis and its own MongoDB replica set on free ports, once for a session;
 with ``-n`` the main process starts them and its workers share them. Tests keep apart by working
@@ -167,7 +167,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _shared_logs() -> None:
-    """What is logged reaches pytest, also where a test before has wired a function.
+    """Propagate the product's logs to pytest, even after a test has wired a function.
 
     That keeps it to a handler and a level of its own, in the process that the tests share: chaos
     lets errors through alone.

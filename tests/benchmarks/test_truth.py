@@ -1,4 +1,4 @@
-"""What a chaos run leaves behind goes, whatever MongoDB is going through."""
+"""Tests that the databases of a chaos run are dropped, whatever state MongoDB is in."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ class StaleBreakError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """One change that hurts a user, a tenant or an operator.
+    """One change to the product that harms a user, a tenant or an operator.
 
     Attributes:
         name: A sentence fragment with hyphens; unique.

@@ -53,7 +53,7 @@ def own_server() -> Iterator[str]:
 
 @pytest.fixture
 def own(own_server: str) -> Iterator[RedisConnection]:
-    """To that one, empty."""
+    """Connect to the test's own Redis, emptied."""
     with RedisConnection(own_server) as connection:
         connection.client.flushall()
         yield connection
@@ -61,7 +61,7 @@ def own(own_server: str) -> Iterator[RedisConnection]:
 
 @pytest.fixture(params=["redis", "cluster"])
 def any_redis(request: pytest.FixtureRequest) -> RedisConnection:
-    """To one server, then to a cluster, for what has no twin."""
+    """Connect to one server, then to a cluster, for what has no in-memory fake."""
     connection = request.getfixturevalue(f"{request.param}_connection")
     assert isinstance(connection, RedisConnection)
     return connection
@@ -92,7 +92,7 @@ def numbers_of(numbering: Backend) -> Callable[..., WorkerNumbers]:
 
 @pytest.fixture
 def street(hosts: Backend, tenant: str) -> host_cases.Street:
-    """One host, by a clock that the test sets."""
+    """Return one host whose clock the test sets."""
     time = host_cases.Time()
     return host_cases.Street(hosts.make(RedisHosts, clock=time), time, f"{tenant}.example")
 

@@ -1,4 +1,4 @@
-"""What the suites of dead letters are made of: requests that die, and looks at them."""
+"""Helpers of the dead letter suites: requests that die, and searches for dead letters."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ class DeadLetterCases:
         )
 
     def found(self, dead_letters=ALL, *, limit=1_000):
-        """Everything that matches, page by page, and how many looks it took."""
+        """Return all matching dead letters, page by page, and the number of pages."""
         found, after, looks = [], None, 0
         while True:
             page = self.look(dead_letters, after=after, limit=limit)

@@ -31,7 +31,7 @@ def in_memory() -> Station:
 
 
 def on_redis(connection: RedisConnection, fleet: str) -> Station:
-    """Nobody sets a real server's clock, so all that it has stamped is made older instead."""
+    """Return workers on Redis; ``wait`` makes all stamps older, as no test sets Redis' clock."""
     keys, client = fleet_keys(fleet), connection.client
 
     def wait(seconds: float) -> None:

@@ -26,7 +26,7 @@ class Time:
 
 @dataclass
 class Street:
-    """One host, and how workers of tenants ask for it. ``slots`` are all that were granted."""
+    """One host that workers of tenants ask for slots; ``slots`` lists all that were granted."""
 
     hosts: RedisHosts
     time: Time

@@ -11,7 +11,7 @@ HERE = "127.0.0.1"
 
 
 class Proxy(Site):
-    """Where the proxy is, and what reached it."""
+    """A proxy server's address, and the heads of the requests that reached it."""
 
     def __init__(self, authorization: bytes | None) -> None:
         super().__init__(0)

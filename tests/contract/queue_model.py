@@ -111,7 +111,7 @@ class Model:
         return [entry for entry in entries if (token, entry) not in self.leases]
 
     def let_go(self, token, entries):
-        """Those of the entries that the token held, each once, in their order."""
+        """Remove the token's leases of the entries and return these, each once, in order."""
         held = [one for one in dict.fromkeys(entries) if (token, one) in self.leases]
         for entry in held:
             del self.leases[token, entry]
@@ -141,7 +141,7 @@ class Model:
         return (len(self.queued) + deferred, deferred, len(self.leases), len(self.delayed))
 
     def oldest(self):
-        """What recovery may rely on: the next one of the queue, and the oldest that is parked."""
+        """Return the least ``ts`` of the heads and of all deferred entries, or None."""
         ages = [one.ts for entries in self.deferred_for.values() for one in entries]
         return min([*ages, *(one.ts for one in self.heads().values())], default=None)
 

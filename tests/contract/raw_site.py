@@ -20,7 +20,7 @@ LIMITS = FetchLimits(connect_seconds=5.0, total_seconds=20.0, max_body_bytes=100
 
 
 class Site:
-    """Where the site is, and the heads of the requests that reached it."""
+    """A site's address, and the heads of the requests that reached it."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -75,7 +75,7 @@ async def site(answer: bytes | Handler, **options: object) -> AsyncIterator[Site
 
 
 async def passing(seconds: float) -> None:
-    """What a site does that takes its time."""
+    """Wait as a slow site does."""
     with suppress(TimeoutError):
         await asyncio.wait_for(asyncio.Event().wait(), seconds)
 
@@ -99,7 +99,7 @@ def limits(**changes: object) -> FetchLimits:
 async def outcome(
     url: str, asked_limits: FetchLimits = LIMITS, **options: object
 ) -> Page | FetchError:
-    """What fetching ``url`` comes to; any other exception than ours fails the test."""
+    """Fetch ``url`` and return the page or the fetch error; any other exception is raised."""
     async with AiohttpFetcher(options.pop("allow_private", True), **options) as fetcher:
         try:
             return await fetcher.fetch(ask(url), asked_limits)
@@ -110,7 +110,7 @@ async def outcome(
 def fetch_from(
     answer: bytes | Handler, asked_limits: FetchLimits = LIMITS, path: str = "/", **options: object
 ) -> Page | FetchError:
-    """What one fetch from a site that answers so comes to."""
+    """Fetch once from a site that answers so and return the page or the fetch error."""
     return timed(answer, asked_limits, path, **options)[0]
 
 
@@ -136,7 +136,7 @@ MEMORY_BYTES = 12_000_000
 def measured(
     answer: bytes | Handler, asked_limits: FetchLimits = LIMITS, **options: object
 ) -> Page | FetchError:
-    """What a fetch comes to; it must come to it in bounded time and memory."""
+    """Fetch once and return the outcome; assert that time and memory are bounded."""
     tracemalloc.start()
     started = time.process_time()
     try:

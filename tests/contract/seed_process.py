@@ -59,7 +59,7 @@ class Ids:
 
 
 def wake(count: int) -> None:
-    """Nobody else works here."""
+    """Wake no worker, as this process is the only one."""
 
 
 def report(line: str) -> None:
@@ -105,7 +105,7 @@ class Process:
         return self.ports.seeds.totals(self.queue_key, BIZ, datetime.now(UTC))
 
     def turn(self) -> None:
-        """What the tick and a worker do."""
+        """Do the work of one tick and of one worker."""
         now = datetime.now(UTC)
         report("recheck")
         self.ports.recheck(self.queue_key, BIZ, now)

@@ -1,4 +1,4 @@
-"""What the config centre's tests share: SSM with its calls counted, a clock, a large document."""
+"""Helpers of the config centre's tests: SSM with counted calls, a clock, a large document."""
 
 import hashlib
 from collections import Counter

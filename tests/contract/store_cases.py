@@ -1,4 +1,4 @@
-"""What the suites of the request store are made of: a biz, requests, claims, and two stores."""
+"""Helpers of the request store suites: a biz, requests, claims, and two stores."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def a_generation(**changes: object) -> Generation:
 
 
 def snowflakes(number: int, at: datetime = NOW, worker: int = 7) -> list[int]:
-    """That many ids of one moment and what follows it."""
+    """Return ``number`` snowflake ids, from the moment ``at`` on."""
     start = position(to_ms(at))
     return [
         first + offset
@@ -160,7 +160,7 @@ class Fleet:
         )
 
     def totals(self, now: datetime = NOW):
-        """What there is by state, and the number of records. The ledger always balances."""
+        """Return the counts by state and the number of records; assert that the ledger balances."""
         ledger = self.ledgers.totals(self.queue_key, self.biz, now)
         assert ledger == self.audit(now)
         counts = {int(state): getattr(ledger, state.label) for state in State} | ledger.own
@@ -197,7 +197,7 @@ def ledgers_of(store: MongoRequestStore) -> MongoLedgers:
 
 
 def revocation_of(store: MongoRequestStore) -> MongoLeaseRevocation:
-    """What takes requests in the store from their workers."""
+    """Return the lease revocation that belongs to the store."""
     if isinstance(store, MemoryRequestStore):
         return MemoryLeaseRevocation(store.state)
     assert isinstance(store, MongoRequestStore)

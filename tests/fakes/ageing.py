@@ -138,7 +138,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
     @property
     def low(self) -> int:
-        """No entry is older."""
+        """The least ``ts`` of all entries."""
         return min(self.least_of_old, self.least_of_new)
 
 

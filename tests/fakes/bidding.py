@@ -30,7 +30,7 @@ from tests.kit.kernel import FetchError, from_ms, to_ms
 
 
 class _Job:
-    """One job; ``bids`` are those of its open window."""
+    """One job of the board; ``bids`` are those of its open window."""
 
     __slots__ = ("bids", "notes", "rank", "standing")
 

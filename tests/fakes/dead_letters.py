@@ -18,7 +18,7 @@ SCAN: Final = 10_000
 
 
 class MemoryDeadLetters:
-    """In-memory ``DeadLetters``. ``scan`` is how much one look goes through."""
+    """In-memory ``MongoDeadLetters``; a search scans up to ``scan`` requests."""
 
     def __init__(self, state: KeptState, scan: int = SCAN) -> None:
         self._state = state

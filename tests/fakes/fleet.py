@@ -310,7 +310,7 @@ class MemoryTicks:
 
 
 class MemoryPoolBook:
-    """In-memory ``PoolBook``."""
+    """In-memory ``MongoPoolBook``."""
 
     def __init__(self) -> None:
         self._seen: dict[str, datetime] = {}
@@ -333,7 +333,7 @@ class MemoryPoolBook:
 
 
 class MemoryReadings:
-    """In-memory ``Readings``: whatever was set last."""
+    """In-memory ``MachineReadings``, which return the values that a test has set."""
 
     def __init__(self) -> None:
         self.left = Remaining()

@@ -212,7 +212,7 @@ def _is_handed_as(seed: Seed, request_id: RequestId | None) -> bool:
 
 
 class MemorySeedFilter:
-    """In-memory ``SeedFilter``; thread-safe. It never errs, being a set.
+    """In-memory ``RedisSeedFilter``; thread-safe. A set, it has no false positives.
 
     Its size is what a filter of Redis would take.
     """

@@ -9,7 +9,7 @@ from tests.kit.kernel import to_ms
 
 
 class MemoryIncidentBook:
-    """In-memory ``IncidentBook`` that forgets nothing."""
+    """In-memory ``MongoIncidentBook`` that forgets nothing."""
 
     def __init__(self) -> None:
         self._present: dict[str, Incident] = {}
@@ -69,7 +69,7 @@ class MemoryIncidentBook:
 
 
 class MemoryNotifier:
-    """In-memory ``Notifier`` that keeps what it was told."""
+    """In-memory ``SnsNotifier`` that keeps its notifications."""
 
     def __init__(self) -> None:
         self.notifications: list[Notification] = []

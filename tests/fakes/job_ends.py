@@ -30,7 +30,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemoryDemands:
-    """In-memory ``DemandStore``."""
+    """In-memory ``MongoDemands``."""
 
     def __init__(self) -> None:
         self._parts: dict[_Key, dict[str, tuple[RunFigures, datetime]]] = {}

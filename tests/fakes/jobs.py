@@ -28,7 +28,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemoryJobs:
-    """In-memory ``JobStore``."""
+    """In-memory ``MongoJobs``."""
 
     def __init__(self) -> None:
         self._jobs: dict[_Key, Job] = {}
@@ -356,7 +356,7 @@ def _ms(moment: datetime) -> datetime:
 
 
 class MemoryJobReopening:
-    """In-memory ``JobReopening`` on the jobs of a MemoryJobs."""
+    """In-memory ``MongoJobReopening`` on the jobs of a MemoryJobs."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs

@@ -18,7 +18,7 @@ _OWN: Final = 100
 
 
 class MemoryLedgers:
-    """In-memory ``Ledgers``."""
+    """In-memory ``MongoLedgers``."""
 
     def __init__(self, state: KeptState) -> None:
         self._state = state
@@ -105,7 +105,7 @@ _LONGEST_NAME: Final = 128
 
 
 class MemoryJournal:
-    """In-memory ``Journal`` that forgets when a line is noted, by that line's time."""
+    """In-memory ``MongoJournal`` that drops old lines when a line is noted, by that line's time."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], list[JournalLine]] = defaultdict(list)

@@ -88,12 +88,12 @@ class KeptQueue:
         )
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """To where they are served last of their priority."""
+        """Add entries to the end of their priorities, where they are served last."""
         for entry in entries:
             self.levels[entry.priority].appendleft(entry)
 
     def put_first(self, entries: Iterable[Entry]) -> None:
-        """To where they are served next of their priority, the last of these first."""
+        """Add entries to the front of their priorities; the last of them is served first."""
         for entry in entries:
             self.levels[entry.priority].append(entry)
 
@@ -375,7 +375,7 @@ class MemoryQueue:
             return full_minute(counted.submitted, second), full_minute(counted.processed, second)
 
     def counted(self, queue_key: QueueKey) -> tuple[dict[int, int], dict[int, int]]:
-        """All that is kept of submitted and processed counts by epoch second."""
+        """Return all kept counts of submitted and processed requests by epoch second."""
         with self._lock:
             counted = self._of(queue_key)
             return dict(counted.submitted), dict(counted.processed)

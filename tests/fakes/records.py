@@ -20,7 +20,7 @@ _Place: TypeAlias = tuple[int, int, int, str, int]
 
 
 class MemoryRecords:
-    """In-memory ``RequestStore``: the part that is about records."""
+    """In-memory ``MongoRequestStore``: the part that stores records."""
 
     def __init__(self, state: KeptState) -> None:
         self.state = state

@@ -14,7 +14,7 @@ from tests.kit.requests import Entry, QueueEpoch, State
 
 
 class MemoryLeaseRevocation:
-    """In-memory ``Disowning`` on the state of a MemoryRequestStore."""
+    """In-memory ``MongoLeaseRevocation`` on the state of a MemoryRequestStore."""
 
     def __init__(self, state: KeptState) -> None:
         self._state = state
@@ -223,7 +223,7 @@ class MemoryLeaseBook:
 
 
 class MemoryBizs:
-    """In-memory ``Bizs``."""
+    """In-memory ``RedisBizs``."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[bool, str]] = {}
@@ -253,7 +253,7 @@ class MemoryBizs:
         ]
 
     def ask(self, queue_key: QueueKey) -> tuple[bool | None, list[str]]:
-        """As RedisBizs.ask."""
+        """Answer as ``RedisBizs.ask`` does."""
         key = queue_key.tenant, queue_key.biz
         if self._known.get(key, (False, ""))[0]:
             return True, []

@@ -15,7 +15,7 @@ from tests.kit.requests import Visit, VisitTotals
 
 
 class MemoryVisits:
-    """In-memory ``Visits``."""
+    """In-memory ``MongoVisits``."""
 
     def __init__(self, *, meta_room: int = META_ROOM) -> None:
         self._meta_room = meta_room

@@ -172,7 +172,7 @@ def storable(outcome: Outcome) -> Outcome:
 
 
 def why_not(records: Iterable[Record]) -> str | None:
-    """Why MongoDB could not hold one of the records, or None."""
+    """Return why MongoDB could not store one of the records, or None."""
     for record in records:
         for problem in _problems(record.fields, 0):
             return problem

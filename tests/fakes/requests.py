@@ -44,7 +44,7 @@ _UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 
 
 class MemoryRequestStore(MemoryRecords):
-    """In-memory ``RequestStore``."""
+    """In-memory ``MongoRequestStore``."""
 
     def __init__(self, state: KeptState | None = None) -> None:
         super().__init__(state or KeptState())
@@ -336,7 +336,7 @@ class MemoryRequestStore(MemoryRecords):
 
 
 class MemoryRules:
-    """In-memory ``RuleStore``."""
+    """In-memory ``MongoRules``."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str, str], Rule | Spider] = {}

@@ -13,7 +13,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemorySchedules:
-    """In-memory ``ScheduleStore``."""
+    """In-memory ``MongoSchedules``."""
 
     def __init__(self) -> None:
         self._schedules: dict[_Key, Schedule] = {}

@@ -14,7 +14,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemorySpiders:
-    """In-memory ``SpiderStore``."""
+    """In-memory ``MongoSpiders``."""
 
     def __init__(
         self, *, most_spiders: int = MOST_SPIDERS, most_versions: int = MOST_VERSIONS

@@ -84,7 +84,7 @@ class MemoryIntake:
 
 
 class MemorySubmissionKeys:
-    """In-memory ``SubmissionKeys``."""
+    """In-memory ``MongoSubmissionKeys``."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, KeyName], Keyed] = {}

@@ -1,4 +1,4 @@
-"""What each function asks of AWS while it runs, as IAM sees it: an action, and on what."""
+"""A recorder of each function's AWS calls, as IAM sees them: an action and its resource."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _NAMED = {"lambda:Invoke": "lambda:InvokeFunction"}
 
 
 class Calls:
-    """By function. A thread that a function has made is that function's."""
+    """AWS calls by function; a call of a thread that a function started is that function's."""
 
     def __init__(self) -> None:
         self.made: dict[str, set[Call]] = {}
@@ -26,7 +26,7 @@ class Calls:
 
     @contextmanager
     def of(self, function: str) -> Iterator[None]:
-        """What is asked in the block is asked by a function, which another one may have called."""
+        """Attribute the calls in the block to a function, which another one may have called."""
         stack = self._inner.setdefault(threading.get_ident(), [])
         outermost = self._outermost
         self._outermost = outermost or function

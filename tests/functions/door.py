@@ -26,7 +26,7 @@ from tests.kit.worlds.functions import KEYS, STAGE, World
 
 
 class Functions:
-    """What the gateway calls: one environment, one event at a time."""
+    """The function environment that the gateway invokes, one event at a time."""
 
     def __init__(self, world: World) -> None:
         self.drifts: list[str] = []
@@ -61,7 +61,7 @@ class Functions:
 
 
 class Door:
-    """Where the API is, the tenants' keys by their first names, and one that is nobody's."""
+    """The API's URL, the tenants' keys by their first names, and a key that is no tenant's."""
 
     def __init__(self, url: str, keys: dict[str, str], functions: Functions) -> None:
         self.url = url

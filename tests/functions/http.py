@@ -13,7 +13,7 @@ OPEN = {"/health", "/openapi.json"}
 
 
 class Answer:
-    """What a client gets."""
+    """A response as a client receives it."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         assert set(answer) >= {"statusCode", "body", "isBase64Encoded"}, answer

@@ -1,4 +1,4 @@
-"""What a handler imports before its first call, whole, as text: ours by package, and the others'.
+"""A list, as text, of all that a handler imports before its first call, by package.
 
 The standard library is left out, and so are parts that a package keeps to itself (``_brotli``).
 """

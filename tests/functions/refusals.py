@@ -1,4 +1,4 @@
-"""What a client sees while a part is away."""
+"""Assertions on a client's response while a part is unavailable."""
 
 SECRETS = ("mongodb://", "redis://", "127.0.0.1", "crawlfleet/test")
 

@@ -1,4 +1,4 @@
-"""What the CDK app writes, read as CloudFormation would."""
+"""The CDK app's cloud assembly, read as CloudFormation would read it."""
 
 import json
 import os
@@ -24,7 +24,7 @@ STAGE = "aws-large"
 
 @dataclass(frozen=True)
 class Assembly:
-    """What one run of the CDK app wrote for one stage."""
+    """The output of one run of the CDK app for one stage."""
 
     folder: Path
     stage: str = STAGE

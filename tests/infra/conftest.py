@@ -1,4 +1,4 @@
-"""One synthesis a stage and session, without account or network.
+"""Fixtures that synthesise each stage once a session, without account or network.
 
 That of the stage that has everything is by the command that people run, with what is deployed then.
 The others are composed here round functions that are empty, as are a test's own.

@@ -1,4 +1,4 @@
-"""All that anybody may do in a stage, as data: by who holds it, one right for each action.
+"""All IAM rights of a stage, as data: by holder, one right for each action.
 
 Names stand where templates have references, ``STAGE`` where they have the stage's name. An ARN is
 told by its kind, such as ``lambda function``, and its name, since account, region and partition are
@@ -47,7 +47,7 @@ class Rights:
         }
 
     def held(self) -> dict[str, list[Right]]:
-        """What roles may do, and then what resources let others do."""
+        """Return the rights by holder: those of roles, then those that resources grant."""
         found: dict[str, list[Right]] = {}
         for holder, right in [*self._of_roles(), *self._of_resources()]:
             rights = found.setdefault(holder.replace(self._stage, "STAGE"), [])

@@ -1,4 +1,4 @@
-"""What a removed stage has kept is found again, each by the identifier that an import asks for."""
+"""Tests that the retained resources of a removed stage are found by their import identifiers."""
 
 import dataclasses
 import importlib.resources
@@ -48,7 +48,7 @@ def template(composed: Callable[[Stage], Assembly]) -> dict[str, Any]:
 
 
 def keep(*, confirmed: bool = True) -> dict[str, dict[str, str]]:
-    """What stays of a stage, and some of another; the mapping that names the first."""
+    """Create a stage's retained resources and some of another; return the first's mapping."""
     kms, sns, s3 = client("kms"), client("sns"), client("s3")
     found: dict[str, dict[str, str]] = {}
     for stage in ("aws-large", "aws-large-2"):

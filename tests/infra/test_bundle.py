@@ -1,4 +1,4 @@
-"""What Lambda receives, from a real build: complete, small, and built once."""
+"""Tests of the bundle that Lambda receives, from a real build: complete, small, built once."""
 
 import ast
 import dataclasses
@@ -66,7 +66,7 @@ def test_everything_a_function_imports_is_in_its_layers(built: Bundle, spec: Fun
 
 
 def imports(start: str, ours: list[Path]) -> Iterator[tuple[str, str]]:
-    """What is imported on the way from ``start`` and is not our code, and which module does it."""
+    """Yield external imports reachable from ``start``, each with the module that imports it."""
     waiting, seen = [start], set()
     while waiting:
         module = waiting.pop()

@@ -1,4 +1,4 @@
-"""What the build says of a bundle: sizes, limits and import times, for people and for programs."""
+"""Tests of the build's report on a bundle: sizes, limits, import times, as text and JSON."""
 
 import io
 import json

@@ -64,7 +64,7 @@ class Synthesised:
         return {key: one["Properties"] for key, one in found.items() if one["Type"] == kind}
 
     def exports(self, stack: str) -> set[str]:
-        """What other stacks take of it."""
+        """Return the names of the stack's exports."""
         outputs = self._templates[stack].get("Outputs", {}).values()
         return {self.said(stack, one["Export"]["Name"]) for one in outputs if "Export" in one}
 
@@ -76,7 +76,7 @@ class Synthesised:
         return {one["FunctionName"].removeprefix("crawlfleet-wide-"): one for one in found}
 
     def settings(self, stack: str, function: str) -> Settings:
-        """What the runtime reads of a function's environment."""
+        """Return the settings that the runtime reads from a function's environment."""
         said = self.functions(stack)[function]["Environment"]["Variables"]
         return Settings.from_environment(
             {key: self.said(stack, value) for key, value in said.items()}
@@ -170,7 +170,7 @@ def test_a_region_s_stack_goes_with_its_last_pool_whatever_the_stage_protects():
 
 
 def test_pools_come_move_and_go_while_the_stage_stands(wide: Synthesised, composed: Compose):
-    """What one stack takes of another may not go while that still has it: AWS refuses that."""
+    """AWS refuses to remove an export that another stack still imports."""
     for pools in ((), WIDE.pools[:1], WIDE.pools[1:2]):
         other = read(composed(dataclasses.replace(WIDE, pools=pools)))
         for stack in ("state", "compute", "api"):

@@ -45,7 +45,7 @@ def test_only_the_scheduler_changes_how_many_consumers_there_may_be():
 
 
 def test_functions_invoked_without_a_waiting_caller_keep_dead_letters_but_of_wake_ups():
-    """Where Lambda has no room for the workers that are called for, nobody is to be woken at night.
+    """A wake-up that Lambda has no capacity for alerts nobody at night.
 
     The next tick calls for whoever is still missing then.
     """

@@ -40,7 +40,7 @@ CHOICES = {
 def found(
     empty_bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[Finding]]:
-    """What the rules find in each stage, and in each of these choices."""
+    """Return the findings of the rules for each stage and each of the choices."""
 
     def look(stage: Stage) -> list[Finding]:
         app = compose(stage, tmp_path_factory.mktemp(stage.name), lambda *_, **__: empty_bundle)

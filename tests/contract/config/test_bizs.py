@@ -1,4 +1,4 @@
-"""Which bizs there are, over memory and a real Redis."""
+"""Contract tests of the registry of bizs, over memory and a real Redis."""
 
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey

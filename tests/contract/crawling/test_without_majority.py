@@ -69,7 +69,7 @@ def test_a_visit_is_not_kept_without_a_majority(own_uri: str, queue_key: QueueKe
 
 
 class Acknowledged(CommandListener):
-    """By whom each kind of write is to be acknowledged; in a transaction it is the commit."""
+    """Record the write concern of each kind of write; of a transaction, that of its commit."""
 
     def __init__(self) -> None:
         self.by: dict[str, set[object]] = {}
@@ -83,10 +83,10 @@ class Acknowledged(CommandListener):
             self.by.setdefault(event.command_name, set()).add(concern.get("w"))
 
     def succeeded(self, event) -> None:
-        """It has been seen."""
+        """Ignore the event; ``started`` has recorded the command."""
 
     def failed(self, event) -> None:
-        """It has been seen."""
+        """Ignore the event; ``started`` has recorded the command."""
 
 
 def test_what_becomes_of_requests_is_acknowledged_by_a_majority(

@@ -52,7 +52,7 @@ class Fleet:
     def report_throughput(
         self, *names: str, throughput: float | None = None, is_least: bool = False
     ) -> list[str]:
-        """Those of them that are to leave."""
+        """Report throughputs of the named workers and return the workers that are to leave."""
         shown = None if throughput is None else Throughput(per_second=throughput, is_least=is_least)
         return [n for n in names if self.targets.report_throughput(POOL, n, shown, now()).leaves]
 
@@ -145,7 +145,7 @@ def test_the_pace_of_each_queue_is_learnt_by_itself(fleet):
 
 
 def test_an_idle_worker_can_only_raise_a_throughput(fleet):
-    """One page a second is what was asked for, not what could be done."""
+    """An idle worker's throughput is its demand, not its capacity."""
     fleet.beat("a")
     few, many = (
         Throughput(per_second=1.0, is_least=True),

@@ -1,4 +1,4 @@
-"""Whose hosts are whose, by the list of workers as Redis keeps it: 1/n moves with each of n."""
+"""Tests of host affinity over Redis' list of workers: one worker more or less moves 1/n."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,7 +41,7 @@ class Stand:
         del self._placings[name]
 
     def owners(self) -> dict[str, str]:
-        """Each host's worker, after all have looked: exactly one has it."""
+        """Return each host's worker after all have refreshed; assert that each has exactly one."""
         found: dict[str, str] = {}
         for name, placing in self._placings.items():
             placing.refresh(NOW)

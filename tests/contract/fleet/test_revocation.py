@@ -298,7 +298,7 @@ def test_every_node_away_is_an_error(tenant: str, call: Callable[[Both], object]
 
 
 def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) -> None:
-    """What the queries look like to the server, which answers what it read for them."""
+    """Explain the queries on the server and count the keys and documents that they read."""
     biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
     asked: list[dict] = []
 

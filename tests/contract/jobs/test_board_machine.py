@@ -189,7 +189,7 @@ class BoardMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, stale=st.booleans(), stays=st.booleans(), wait=SECONDS)
     def let_one_wait_on(self, key, stale, stays, wait):
-        """At the tail or where it is; whoever has read it before it was lowered changes nothing."""
+        """Defer a job, at the tail or in its place; a stale reader's call changes nothing."""
         lowered = self.model.jobs[key]["lowered"] + stale if key in self.model.jobs else 0
         expected = self.model.defer(key, lowered, self.now, wait, stays)
         self.ask(
@@ -229,7 +229,7 @@ class BoardMachine(RuleBasedStateMachine):
         assert len(holders) == len(set(holders))
 
     def teardown(self):
-        """In the end nobody applies any more: every job is lowered until it is out."""
+        """Lower every job, without applicants, until it is off the board."""
         for _ in range(2 * OUT):
             self.now += 200
             self.lapse(1)

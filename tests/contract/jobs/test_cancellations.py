@@ -15,7 +15,7 @@ cancellations = fixture_over(RedisCancellations)
 
 
 def all_heard(cancellations, since=0):
-    """What a worker hears that goes on until there is nothing new."""
+    """Return all announced cancellations, read page by page until there are no new ones."""
     found = {}
     while True:
         jobs, reached = cancellations.announced(since)

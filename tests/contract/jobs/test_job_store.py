@@ -84,7 +84,7 @@ def test_a_thousand_urls_of_eight_thousand_letters_fit(jobs: MongoJobs, tenant: 
 
 
 def test_a_pattern_longer_than_a_url_is_read_back(jobs: MongoJobs, tenant: str) -> None:
-    """What was filled in may have made it longer than what a client may give."""
+    """A filled-in pattern may be longer than the pattern that a client may submit."""
     start = Start(pattern="https://site.example/{n}".ljust(9_000, "x"), values={"n": Range(last=2)})
     jobs.create(a_job(tenant, start=start))
 

@@ -1,4 +1,4 @@
-"""For how long MongoDB's counters of a job are there: all of them, or none (SPEC.md H1)."""
+"""Tests that MongoDB keeps all counters of a job, or none of them (SPEC.md H1)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -56,7 +56,7 @@ def last_counted(nodes: MongoNodes, fleet: Fleet) -> list[datetime]:
 
 
 def age(nodes: MongoNodes, fleet: Fleet, by: timedelta) -> None:
-    """As if what is counted of jobs had been counted that long ago."""
+    """Make the job's counters older by ``by``."""
     counters(nodes, fleet).update_many({"_id.k": "job"}, {"$set": {"at": NOW - by}})
 
 

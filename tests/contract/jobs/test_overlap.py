@@ -278,7 +278,7 @@ def test_however_a_job_has_ended_it_is_in_nobodys_way(
 def test_a_job_whose_failed_tasks_are_retried_goes_on_beside_another_and_fires_wait_for_both(
     place: Place,
 ) -> None:
-    """Who retries it asks for that, whatever has begun since; a fire asks for nothing of it."""
+    """A retry may overlap a job that began since; a fire may not overlap either."""
     world = place.world
     world.put(overlap=Overlap.SKIP)
     world.now += HOUR

@@ -1,4 +1,4 @@
-"""What is known of ways to sites, over its implementations."""
+"""Contract tests of link probes, over each implementation."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -28,7 +28,7 @@ def nodes(mongo_uri: str) -> Iterator[MongoNodes]:
 
 
 class OneTenants(MongoSchedules):
-    """What others have left due in the database is not looked at."""
+    """Schedules in MongoDB, with the due ones of one tenant alone."""
 
     def __init__(self, nodes: MongoNodes, tenant: str) -> None:
         super().__init__(nodes)
@@ -163,7 +163,7 @@ def test_a_schedule_of_the_version_before_goes_on_as_it_did(world, tenant, get, 
 def test_a_scheduler_of_the_version_before_may_still_go_on_from_a_fire_time(
     world, tenant, get, nodes
 ):
-    """It moves ``next_at`` alone, while a deployment is under way."""
+    """The older version updates ``next_at`` alone, while a deployment is under way."""
     world.put(tenant=tenant)
     nodes.control("schedules").update_one(
         {"_id": f"{tenant}/docs/hourly", "next_at": at(13)},

@@ -54,7 +54,7 @@ def administrator(asking: str) -> Iterator[Any]:
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Where somebody listens and never says a word."""
+    """Yield the port of a server that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 

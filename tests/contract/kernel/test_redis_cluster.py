@@ -50,7 +50,7 @@ def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
 
 @pytest.fixture
 def queues(cluster: RedisCluster, tenant: str) -> list[QueueKey]:
-    """One of each node, first node first."""
+    """Return one queue key per node, in the order of the nodes."""
     return [queue_keys_of(cluster, server, tenant)[0] for server in cluster.servers]
 
 

@@ -65,7 +65,7 @@ def own(cluster: RedisCluster, at_once: int) -> Iterator[RedisConnection]:
 
 @pytest.fixture
 def queues(cluster: RedisCluster, tenant: str) -> list[QueueKey]:
-    """One of each master, in their order."""
+    """Return one queue key per master, in the order of the masters."""
     return [queue_keys_of(cluster, server, tenant)[0] for server in cluster.servers[:3]]
 
 

@@ -1,4 +1,4 @@
-"""What only Redis shows: keys and their lives, memory, scripts, entries that others have pushed."""
+"""Tests of Redis alone: keys and TTLs, memory, scripts, entries that other clients pushed."""
 
 import logging
 import re

@@ -65,7 +65,7 @@ def secret(aws: None) -> str:
 
 @pytest.fixture
 def parts(url: str, secret: str, trusted: Path, operator: redis.Redis) -> Iterator[Parts]:
-    """What every function opens."""
+    """Yield the parts that every function opens."""
     parts = Parts(Settings(stage="test", redis_url=url, redis_secret=secret), "router")
     yield parts
     parts.redis.close()

@@ -75,7 +75,7 @@ def test_it_goes_on_from_the_last_answer_when_redis_is_away():
 
 
 def test_an_event_loop_does_not_wait_for_a_redis_that_hangs(redis):
-    """Nobody downloads while it waits: pages would time out one after the other."""
+    """A blocked event loop stops all downloads, and pages time out one after the other."""
     steady = Steady()
     where = redis.client.connection_pool.connection_kwargs
     proxy = Proxy(where["host"], where["port"])
@@ -114,7 +114,7 @@ def test_where_redis_never_answered_it_is_the_machines_own():
 
 @pytest.mark.parametrize("answer", [b"+QUEUED\r\n:7\r\n", b"+QUEUED\r\n", b"*2\r\n:1\r\n:2\r\n"])
 def test_a_server_that_talks_nonsense_is_not_believed(answer):
-    """Of a text the driver takes the first two letters for seconds and microseconds."""
+    """The driver reads the first two characters of a text as seconds and microseconds."""
     wall = datetime(2026, 1, 1, tzinfo=UTC)
     with broken_server(answer) as address, RedisConnection(f"redis://{address}") as connection:
         assert ServerClock(connection, wall=lambda: wall)() == wall

@@ -219,7 +219,7 @@ def test_writing_does_not_touch_the_lock(books: Callable[[], MongoIncidentBook])
 
 @pytest.fixture
 def nodes(mongo_uri: str, tenant: str) -> Iterator[NodesOfOneTest]:
-    """For what only the documents themselves show."""
+    """Yield nodes for tests that read the stored documents."""
     opened = NodesOfOneTest(mongo_uri, tenant)
     try:
         yield opened

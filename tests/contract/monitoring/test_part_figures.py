@@ -1,4 +1,4 @@
-"""What the monitor sees of parts that refuse some questions, are slow, or answer nonsense."""
+"""Tests of the monitor's figures of parts that refuse queries, are slow or answer nonsense."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What the monitor and the health check see of parts that live, and of parts that do not."""
+"""Tests of the monitor's and the health check's findings on parts that are up or down."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -306,7 +306,7 @@ def lose(connection: RedisConnection, queue_key: QueueKey, *names: str) -> None:
 
 
 def served(queue, queue_key):
-    """What comes of all hosts that are told, until none is."""
+    """Lease the entries of all deferred hosts until there is no such host; return them by host."""
     found = {}
     for n in range(20):
         hosts = queue.deferred(queue_key, UNTIL, 1)

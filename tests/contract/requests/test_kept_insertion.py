@@ -1,4 +1,4 @@
-"""What an insertion leaves behind that fails: nothing, but for ids that others know of."""
+"""Tests that a failed insertion leaves no requests behind, except those of known ids."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.kit.requests import State
 
 
 class UnconfirmedLeases(ShardInsertion):
-    """It is done, and nobody hears of it."""
+    """An insertion that succeeds and whose answer is lost."""
 
     def insert(self, requests):
         super().insert(requests)

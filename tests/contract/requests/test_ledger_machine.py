@@ -43,7 +43,7 @@ _how = st.sampled_from(["done", "dead", "retry", "all"])
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """One queue, and beside it a plain count of what was done to it."""
+    """One queue, and beside it a plain count of the operations on it."""
 
     store: MongoRequestStore
     sizes: st.SearchStrategy[int]
@@ -79,7 +79,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.fleet.cancel(unwanted)
 
     def _chosen(self, among: list, number: int, seed: int) -> list:
-        """Of the newest: what is older has mostly ended."""
+        """Choose among the newest requests, since most of the older ones have ended."""
         newest = among[-150:]
         start = seed % len(newest) if newest else 0
         return [*newest[start:], *newest[:start]][:number]
@@ -180,7 +180,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost += unprocessed
 
     def _remove(self, until: datetime, states: Collection[State]) -> int:
-        """As the TTL monitor does; returns how many that takes from what is unprocessed."""
+        """Remove requests as the TTL monitor does; return how many of them were unprocessed."""
         kept = _kept(self.store, self.fleet)
         gone = {
             request.id: kept[request.id]

@@ -1,4 +1,4 @@
-"""What is booked after recovery has not run for a while, and what must not be."""
+"""Tests of the ledger's corrections after recovery has not run for a while."""
 
 from datetime import timedelta
 

@@ -36,7 +36,7 @@ def submit_job(fleet: Fleet, job: str, number: int, worker: int = 7) -> list[Req
 
 
 def remove(fleet: Fleet, *requests: Request) -> None:
-    """What MongoDB's TTL monitor does: without a word to anybody."""
+    """Remove requests silently, as MongoDB's TTL monitor does."""
     if hasattr(fleet.store, "state"):
         kept = fleet.store.state.of(fleet.queue_key).requests
         for request in requests:

@@ -238,7 +238,7 @@ def step_down(uri: str) -> None:
 
 
 def again(call: Callable[[], object]) -> object:
-    """What a flow does with a retryable error."""
+    """Retry a call after retryable errors, as a flow does."""
     deadline = monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What stands in MongoDB and is none of ours: it stops nobody who works or looks beside it."""
+"""Tests that unreadable documents in MongoDB stop no work on the readable ones."""
 
 import pymongo
 import pytest

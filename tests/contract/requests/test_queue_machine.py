@@ -64,7 +64,7 @@ def seconds(ms):
 
 
 class Twin:
-    """One adapter's queue, book and filling, in the model's terms."""
+    """One adapter's queue, lease book and rebuild, in the model's terms."""
 
     def __init__(self, queue_key, queue, book, rebuild, lose):
         self.queue_key, self.queue, self.book, self.rebuild = queue_key, queue, book, rebuild
@@ -186,7 +186,7 @@ class QueueMachine(RuleBasedStateMachine):
         return answers[0]
 
     def batch(self, late, which):
-        """Some of a lease's entries, in any order, perhaps repeated; the latest one's or another's.
+        """Return some entries of the latest or an older lease, in any order, perhaps repeated.
 
         The other's holder may long be dead, or frozen and thawed.
         """
@@ -341,7 +341,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.fillings)
     @rule(late=LATE, many=st.integers(0, 4), of_waiting=st.integers(0, 2), twice=TWICE)
     def go_on_filling(self, late, many, of_waiting, twice):
-        """By the latest filling, or by one that another has overtaken; it may go no further."""
+        """Continue the latest queue rebuild, or an overtaken one, which must change nothing."""
         nonce, pending, waiting = self.fillings[-1 - late % len(self.fillings)]
         part, pending[:many] = pending[:many], []
         self.ask("fill", nonce, part, part[-1].ts if part else 0, twice=twice)
@@ -384,7 +384,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.owed.keys() <= self.model.somewhere()
 
     def teardown(self):
-        """At the end of time every entry that has a place is served."""
+        """Serve every entry that is left and compare them with the model's."""
         expected = self.model.somewhere()
         self.now += 10_000
         served: set[Entry] = set()

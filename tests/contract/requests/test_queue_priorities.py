@@ -382,7 +382,7 @@ def test_the_servers_own_clock_counts_where_none_is_given(redis_connection, queu
 def test_older_versions_find_what_waits_for_a_host_in_lists_of_other_priorities(
     redis_connection, queue_key
 ):
-    """To them a place is a host; what they park and leave is found here."""
+    """Older versions read a place as a host; entries that they defer and leave are found here."""
     queue = RedisQueue(redis_connection)
     deferred(queue, queue_key, [entry(1, 5), entry(2, 10), entry(3, 0)])
     client, keys = redis_connection.client, redis_keys(queue_key)

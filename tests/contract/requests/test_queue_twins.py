@@ -42,7 +42,7 @@ class FakeAndReal(RuleBasedStateMachine):
         return memory
 
     def some(self, which: list[int]) -> list[Entry]:
-        """Some of the latest lease, perhaps repeated."""
+        """Return some entries of the latest lease, perhaps repeated."""
         return [self.leased[n % len(self.leased)] for n in which]
 
     def later(self, seconds: int) -> datetime:

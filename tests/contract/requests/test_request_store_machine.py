@@ -112,7 +112,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(picks=st.sets(st.integers(0, 4), min_size=1))
     def look_when(self, picks: set[int]) -> None:
-        """What cannot be claimed now is told with the time when it can."""
+        """Assert that requests that cannot be claimed yet are due when they can be claimed."""
         entries = entries_of([self.requests[pick] for pick in picks])
 
         due = self.fleet.store.due(self.fleet.queue_key, self.fleet.biz, entries)

@@ -193,7 +193,7 @@ def test_records_of_an_earlier_life_are_replaced(fleet: Fleet) -> None:
 
 
 def _remove(fleet: Fleet, requests: list, later: object) -> None:
-    """What the TTL does, without its wait."""
+    """Remove requests as the TTL does, without its delay."""
     shards = getattr(fleet.store, "shards", None)
     if shards is None:
         fleet.expire(later)

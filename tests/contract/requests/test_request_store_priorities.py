@@ -23,7 +23,7 @@ SECOND = timedelta(seconds=1)
 
 
 def submitted(fleet: Fleet, *priorities: int) -> list[Request]:
-    """One of each of these, a second after the other."""
+    """Submit one request of each priority, one second apart."""
     ids = snowflakes(len(priorities), worker=8)
     requests = [
         a_request(fleet.queue_key, an_id, NOW + n * SECOND, priority=priority)

@@ -40,7 +40,7 @@ def mixed_requests(fleet: Fleet) -> list:
 
 
 def pages(fetch, place, size: int) -> list:
-    """All that page after page gives."""
+    """Return the items of all pages."""
     found: list = []
     after = None
     while page := fetch(after=after, limit=size):

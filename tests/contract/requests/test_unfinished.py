@@ -1,4 +1,4 @@
-"""What a run that is given up tells of what it has left, over real servers."""
+"""Tests of the report of unfinished requests of a run that is given up, on real servers."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the Redis users of Scrapy processes must be allowed, as docs/guides/scrapy.md says it."""
+"""Tests of the ACL rights that Scrapy's Redis users need, by docs/guides/scrapy.md."""
 
 import json
 import pickle

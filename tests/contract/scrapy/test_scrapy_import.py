@@ -36,7 +36,7 @@ class Runs:
 
 
 class OldSite:
-    """What a crawl of scrapy-redis has left, under a name that no other test uses."""
+    """The keys that a scrapy-redis crawl has left, under a name that no other test uses."""
 
     def __init__(self, client, tenant, queue=PriorityQueue):
         self.client = client
@@ -127,7 +127,7 @@ def api(monkeypatch):
 
 
 def kept(client, tenant):
-    """All that Redis keeps of a tenant, old and new."""
+    """Return a dump of all of a tenant's Redis keys, old and new."""
     return {key: client.dump(key) for key in client.scan_iter(f"*{tenant}*", count=1000)}
 
 

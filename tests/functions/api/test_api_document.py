@@ -132,7 +132,7 @@ def test_open_paths_need_no_key_and_all_others_do(world, document):
 
 
 def _fuzzed(*modes: GenerationMode) -> list[Any]:
-    """Each operation in each mode; what takes no input has none that could be wrong."""
+    """Return each operation in each mode; one without input has no invalid input to generate."""
     return [
         pytest.param(route, mode, id=f"{route.operation}-{mode.value}")
         for route in ROUTES

@@ -62,7 +62,7 @@ def as_listed(call: Call) -> Call:
 
 @pytest.fixture(scope="module")
 def made(own_redis: str, mongo_uri: str) -> Iterator[dict[str, set[Call]]]:
-    """What each function has asked for, when all of them have done everything."""
+    """Yield the AWS calls of each function after all functions have done everything."""
     with a_world(own_redis, mongo_uri) as world, pytest.MonkeyPatch.context() as patch:
         secret = f"crawlfleet/{STAGE}/redis"
         world.secrets.create_secret(Name=secret, SecretString=TOKEN)

@@ -195,7 +195,7 @@ def test_a_tick_that_can_start_nobody_has_done_the_rest(world, clock):
 
 
 def look(world, capsys) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """One look: what it returned, and the lines of metrics it printed."""
+    """Run one evaluation; return its result and the lines of metrics that it printed."""
     capsys.readouterr()
     answer = world.call(names.MONITOR, LOOK)
     lines = [line for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]

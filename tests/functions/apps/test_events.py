@@ -43,7 +43,7 @@ def payload(case: dict[str, Any], answers: dict[str, Any]) -> Any:
 
 
 def differences(expected: Any, found: Any, place: str = "") -> list[str]:
-    """Where ``found`` is not as expected; objects may have more fields, lists not more items."""
+    """Return the differences; objects may have more fields than expected, lists no more items."""
     if expected == ANY:
         return [] if found is not None else [f"{place} is None"]
     if isinstance(expected, dict) and isinstance(found, dict):

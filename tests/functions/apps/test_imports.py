@@ -1,4 +1,4 @@
-"""What each handler imports: a cold start pays for it, so the lists beside this file are whole.
+"""Tests of each handler's imports, which a cold start pays for, against complete lists.
 
 Where a function imports something new before its first call, either an import inside the function
 that uses it will do, or the list is renewed in the same commit, for people to read:

@@ -1,4 +1,4 @@
-"""What a function logs, as CloudWatch receives it."""
+"""Tests of a function's log lines as CloudWatch receives them."""
 
 import json
 import subprocess

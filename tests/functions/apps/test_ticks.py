@@ -25,7 +25,7 @@ ALARM = json.loads((EVENTS / "scheduler" / "alarm.json").read_text())["event"]
 
 @pytest.fixture(scope="module")
 def standing_world(own_redis: str) -> Iterator[World]:
-    """With schedules of its own: those that others leave due would be faults of a tick here."""
+    """Yield a world with its own MongoDB: schedules that other tests leave due fail a tick."""
     with (
         MongoServer(cache_gb=0.25, own=True, volatile=True) as server,
         a_world(own_redis, server.uri, own_mongo=True) as world,
@@ -35,7 +35,7 @@ def standing_world(own_redis: str) -> Iterator[World]:
 
 @pytest.fixture(autouse=True)
 def _cold(world):
-    """What an environment has opened or kept in one test is not there in the next."""
+    """End the environments before and after each test, with all that they opened or kept."""
     world.end_environments()
     yield
     world.end_environments()
@@ -53,14 +53,14 @@ def values(lines: list[dict[str, Any]], name: str) -> list[float]:
 
 
 def reported(world) -> Any:
-    """What deep health says of the last tick."""
+    """Return the last tick as deep health reports it."""
     world.end_environments()
     answer = ask(world, "GET", "/health", key=None, query={"deep": "1"})
     return answer.json["deep"]["tick"]
 
 
 def finding(world, capsys) -> list[float]:
-    """What the monitor says of the scheduler."""
+    """Return the monitor's findings on the scheduler."""
     capsys.readouterr()
     world.call(names.MONITOR, LOOK)
     return values(emitted(capsys), "FindingSchedulerFaults")

@@ -1,4 +1,4 @@
-"""How often the config centre is read, and how soon a change is in force: worlds of their own."""
+"""Tests of the config centre's polling interval, and of how soon a change is in force."""
 
 import pytest
 

@@ -27,7 +27,7 @@ RULE = {
 
 
 class Shop:
-    """What a site was asked for, in order, and how its robots.txt reads."""
+    """A site that records the paths of its requests and serves ``robots`` as robots.txt."""
 
     def __init__(self, url: str, robots: str) -> None:
         self.url = url

@@ -15,7 +15,7 @@ from tests.kit.worlds.functions import default_bizs
 
 @pytest.fixture(autouse=True)
 def _cold(world):
-    """What an environment has opened or kept in one test is not there in the next."""
+    """End the environments after each test, with all that they opened or kept."""
     yield
     world.end_environments()
 
@@ -28,7 +28,7 @@ def operator(world):
 
 
 def revision(world) -> str:
-    """Of the configuration that stands."""
+    """Return the revision of the configuration in force."""
     name = f"{names.config_root('test')}/{names.CONFIG_REVISION}"
     return world.ssm.get_parameter(Name=name)["Parameter"]["Value"]
 

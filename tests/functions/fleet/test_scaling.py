@@ -76,7 +76,7 @@ def test_while_redis_is_away_an_alarm_is_a_failure_and_nobody_is_started(busy, m
 
 
 class Passing(Context):
-    """What is left of an invocation becomes less, as on Lambda."""
+    """A Lambda context whose remaining time decreases."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)

@@ -24,7 +24,7 @@ TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
 
 
 class SlowSite(ThreadingHTTPServer):
-    """Each page takes two minutes, or until the site is let go; it knows what was asked for."""
+    """A site whose pages take two minutes or until ``go`` is set; it records requested paths."""
 
     daemon_threads = True
     request_queue_size = 256

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.measured
 
 
 class NoSpiders:
-    """No spider is kept."""
+    """A store without spiders."""
 
     def get(self, *_: object) -> None:
         return None
 
 
 class Office:
-    """Where jobs are started, and looked at."""
+    """A helper that starts jobs and reads them."""
 
     def __init__(self, world: Any) -> None:
         self.parts = world.own

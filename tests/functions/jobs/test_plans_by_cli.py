@@ -38,7 +38,7 @@ def crawlfleet(world: World, standing_door: Door, monkeypatch, capfdbinary):
     called = program(capfdbinary)
 
     def call(*arguments: str) -> SimpleNamespace:
-        """What it wrote, without the metrics that functions at work write beside it."""
+        """Run the CLI and return its output, without the metrics that functions print beside it."""
         done = called(*arguments)
         done.lines = [line for line in done.lines if line.strip() and '"_aws"' not in line]
         done.out = "".join(f"{line}\n" for line in done.lines)
@@ -69,7 +69,7 @@ def crew(world: World) -> Iterator[Event]:
 
 
 def refused(done, code: int, *said: str) -> None:
-    """It has failed with this code, and with these words on standard error alone."""
+    """Assert that the command failed with this code and these words, on standard error alone."""
     assert (done.code, done.out) == (code, ""), done.err
     for words in said:
         assert words in done.err, done.err

@@ -1,4 +1,4 @@
-"""What a job takes of its workers: measured by the real consumer, shown, learnt once."""
+"""Tests of a job's resource usage: measured by the real consumer, shown, learnt once."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TICK = json.loads((Path(__file__).parents[3] / "events/scheduler/tick.json").rea
 
 
 def end(world: World, name: str, ended: datetime) -> None:
-    """What the end of a job does of it."""
+    """End the job's run, as the end of a job does."""
     job = Job(
         tenant=world.tenants["acme"],
         biz="docs",

@@ -1,7 +1,7 @@
-"""From what the monitor sees to what people, machines and the API's callers are told.
+"""Tests of incidents, from the monitor's findings to notifications and the API.
 
 The book of incidents is the stage's: a MongoDB of its own keeps the monitors of other modules, who
-have no topics and so only log what they tell, from taking the turn.
+have no topics and so only log their notifications, from acquiring its lock.
 """
 
 import json
@@ -42,7 +42,7 @@ class Stage:
         return self.world.call(names.MONITOR, TICK)
 
     def subjects(self) -> list[str]:
-        """What people have heard of this tenant so far, after one look more."""
+        """Evaluate once more; return the subjects of all notifications about this tenant so far."""
         self.look()
         self._heard += [one["Subject"] for one in self.people.heard()]
         return [subject for subject in self._heard if self.tenant in subject]

@@ -1,4 +1,4 @@
-"""Why, whether all is there, who works, and what is repeated or too much: on real servers."""
+"""Tests of explanations, ledgers, fleet views, duplicates and limits on real servers."""
 
 import json
 from datetime import UTC, datetime, timedelta

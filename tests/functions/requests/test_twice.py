@@ -24,7 +24,7 @@ EVENTS = Path(__file__).parents[3] / "events"
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What each answers, begun at the same moment."""
+    """Make all calls at the same moment and return their answers."""
     start, answers = Barrier(len(calls)), dict[int, Any]()
 
     def run(number: int) -> None:

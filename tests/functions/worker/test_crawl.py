@@ -1,4 +1,4 @@
-"""From a submission to its records: router, consumer, router, on a site of a few pages."""
+"""Tests of a crawl from submission to records: router, consumer, router, on a small site."""
 
 import json
 import time

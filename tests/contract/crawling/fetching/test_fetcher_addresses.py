@@ -1,4 +1,4 @@
-"""Where the fetcher connects to, and whom it believes: addresses, names, certificates."""
+"""Tests of the fetcher's address checks, name resolution and certificate verification."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""What is kept of an answer that was no page: the facts, bounded, and how the body began."""
+"""Tests of the bounded response facts kept for a failed fetch, and the start of its body."""
 
 import asyncio
 import gzip

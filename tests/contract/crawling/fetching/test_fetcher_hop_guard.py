@@ -1,4 +1,4 @@
-"""Each hop waits for its slot, and what a page may take: time, types, room, and pages unchanged."""
+"""Tests of a host slot for each hop, and of a page's limits: time, content type, size."""
 
 import asyncio
 import gzip

@@ -62,7 +62,7 @@ def test_a_bomb_in_a_bomb_is_defused(outer_and_inner):
 
 @pytest.mark.parametrize("coding", sorted(PACKERS))
 def test_a_bomb_in_drops_is_defused(coding):
-    """Each drop alone is small; what they become is not."""
+    """Send a bomb in chunks that are small each and expand to too large a body."""
     bomb = BOMBS[coding]
 
     async def answer(_, writer):
@@ -101,7 +101,7 @@ def test_a_tower_of_codings_is_refused(codings):
 
 
 async def _tls_end(talk, seconds=0.4):
-    """What a page over TLS comes to, of a site that does ``talk`` once it is connected to.
+    """Return the outcome of a fetch over TLS from a site that runs ``talk`` on each connection.
 
     And how many seconds it takes by the loop's clock.
     """

@@ -1,4 +1,4 @@
-"""What a proxy may do to us that is out to do so: nobody learns what it was told."""
+"""Tests of hostile proxies: a fetch ends, and no error or log shows the proxy's password."""
 
 import asyncio
 import base64

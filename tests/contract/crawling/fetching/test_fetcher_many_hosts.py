@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 
 async def _crawl(hosts):
-    """How many connections it took, when at last no more than may be are kept open."""
+    """Return how many connections a crawl opened; wait until at most ``MAX_IDLE`` are open."""
     open_at_site = []
 
     async def answer(_, writer):
@@ -35,7 +35,7 @@ async def _crawl(hosts):
 
 
 def test_idle_connections_are_bounded_over_all_hosts():
-    """Each holds a descriptor, of which a function has 1,024 for all it does."""
+    """Each idle connection holds a file descriptor, of which a function has 1,024 in all."""
     hosts = [f"h{n}.example" for n in range(MAX_IDLE + 150)]
 
     assert asyncio.run(_crawl(hosts)) == len(hosts)

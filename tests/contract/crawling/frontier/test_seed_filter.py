@@ -255,7 +255,7 @@ def test_one_call_allocates_no_more_than_it_may(redis_connection, queue_key):
 
 
 def test_urls_at_one_in_a_thousand_take_two_bytes_each(monkeypatch):
-    """By Redis' own account, with the keys' names and all."""
+    """Redis reports the memory, which includes the names of the keys."""
     monkeypatch.delenv(ENV_URL, raising=False)
     queue_key, biz, many = (
         QueueKey("acme", "documentation", "main"),

@@ -1,4 +1,4 @@
-"""What is counted of a host: the answers of the last one to two minutes, whoever had them."""
+"""Tests of a host's counts: the answers of all workers in the last one to two minutes."""
 
 import pytest
 

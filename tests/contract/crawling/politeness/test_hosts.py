@@ -365,7 +365,7 @@ def test_the_servers_clock_counts_where_none_is_given(redis_connection, tenant):
 
 
 def test_many_workers_may_ask_for_many_hosts(redis_connection, tenant):
-    """Some 60 us each, on a machine that does nothing else; how long the answers are is bounded."""
+    """An ask takes Redis some 60 us on an idle machine; the size of a host's key is bounded."""
     hosts = RedisHosts(redis_connection)
     asks = [
         HostAsk(
